@@ -1,0 +1,228 @@
+package backends
+
+import (
+	"bytes"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Backend is one addressable KV cache. Its identity never changes; its load, state
+// and models do, and may be read at any time without a lock.
+type Backend struct {
+	// ID is host:port[/path][#rank], lower case.
+	ID string
+	// URL is the canonical base URL. It must not be changed.
+	URL *url.URL
+	// Rank is the data-parallel rank, [NoRank] when the URL is one cache.
+	Rank int
+
+	weight    atomic.Uint64 // float64 bits
+	threshold atomic.Int64
+
+	inFlight atomic.Int64
+	peers    atomic.Int64
+
+	health health
+	models atomic.Pointer[[]Model]
+}
+
+// Model is one entry of an engine's /v1/models.
+type Model struct {
+	// ID is the model's or adapter's name.
+	ID string
+	// JSON is the entry as the engine wrote it, with all its fields.
+	JSON []byte
+}
+
+func newBackend(spec Spec) (*Backend, error) {
+	u, id, err := ParseURL(spec.URL)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Rank != NoRank {
+		id += "#" + strconv.Itoa(spec.Rank)
+	}
+	b := &Backend{ID: id, URL: u, Rank: spec.Rank}
+	b.configure(spec)
+	return b, nil
+}
+
+// configure takes over what a new Spec of the same backend may change.
+func (b *Backend) configure(spec Spec) {
+	b.weight.Store(floatBits(spec.Weight))
+	b.threshold.Store(int64(spec.ConcurrencyThreshold))
+}
+
+// Weight is the backend's share of load relative to others, above 0.
+func (b *Backend) Weight() float64 { return floatFrom(b.weight.Load()) }
+
+// ConcurrencyThreshold is the backend's own threshold, 0 when it uses the pool's.
+func (b *Backend) ConcurrencyThreshold() int { return int(b.threshold.Load()) }
+
+// InFlight is how many requests all router replicas have sent and not finished; a
+// request for n answers counts n.
+func (b *Backend) InFlight() int { return int(b.inFlight.Load() + b.peers.Load()) }
+
+// SetPeersInFlight sets what the other router replicas have in flight here.
+func (b *Backend) SetPeersInFlight(n int) { b.peers.Store(int64(n)) }
+
+// Models returns what the engine last said it serves; ok is false until it said
+// anything.
+func (b *Backend) Models() (models []Model, ok bool) {
+	if m := b.models.Load(); m != nil {
+		return *m, true
+	}
+	return nil, false
+}
+
+// SetModels records what the engine says it serves and reports whether that
+// differs from before. The slice must not be changed afterwards.
+func (b *Backend) SetModels(models []Model) (changed bool) {
+	before := b.models.Swap(&models)
+	if before == nil || len(*before) != len(models) {
+		return true
+	}
+	for i, m := range models {
+		if old := (*before)[i]; m.ID != old.ID || !bytes.Equal(m.JSON, old.JSON) {
+			return true
+		}
+	}
+	return false
+}
+
+// Serves reports whether the engine serves the model. An engine that has not said
+// what it serves is taken at the configuration's word.
+func (b *Backend) Serves(model string) bool {
+	models, known := b.Models()
+	if !known {
+		return true
+	}
+	for _, m := range models {
+		if m.ID == model {
+			return true
+		}
+	}
+	return false
+}
+
+// Slot is the in-flight share of one request on one backend. The zero value holds
+// nothing. It must not be copied once acquired.
+type Slot struct {
+	backend  *Backend
+	count    int64
+	released atomic.Bool
+}
+
+// Unbounded is a limit for [Backend.Acquire] that any load is below.
+const Unbounded = int(^uint(0) >> 1)
+
+// Acquire takes n of the backend's slots if afterwards no more than limit are in
+// flight over all replicas. A request whose n exceeds the limit is accepted by an
+// idle backend, or it could never be served. slot must hold nothing.
+func (b *Backend) Acquire(slot *Slot, n, limit int) bool {
+	count := int64(max(n, 1))
+	for {
+		own := b.inFlight.Load()
+		if total := own + b.peers.Load(); total > 0 && total+count > int64(limit) {
+			return false
+		} else if limit <= 0 {
+			return false
+		}
+		if b.inFlight.CompareAndSwap(own, own+count) {
+			slot.backend, slot.count = b, count
+			return true
+		}
+	}
+}
+
+// Release gives the slots back. Only the first call does anything, and only it
+// returns true.
+func (s *Slot) Release() bool {
+	if s.backend == nil || s.released.Swap(true) {
+		return false
+	}
+	s.backend.inFlight.Add(-s.count)
+	return true
+}
+
+// health is what requests and operators have said about a backend. Writers hold
+// mu; readers load the atomics.
+type health struct {
+	mu        sync.Mutex
+	failures  int // consecutive
+	ejections int // consecutive, for the length of the next
+
+	ejectedUntil atomic.Int64 // unix nanoseconds; 0 when not ejected
+	coolUntil    atomic.Int64 // unix nanoseconds; 0 when not cooling
+	returnedAt   atomic.Int64 // unix nanoseconds of the end of the last ejection; 0 when never ejected
+	draining     atomic.Bool
+	unreachable  atomic.Bool
+}
+
+// State is whether a backend takes new requests, and if not, why.
+type State uint8
+
+// The states, from best to worst.
+const (
+	// Up takes requests.
+	Up State = iota
+	// Cooling asked for a pause with 429, 503 or 529.
+	Cooling
+	// Ejected failed several times in a row.
+	Ejected
+	// Draining finishes what it has and takes nothing new; an operator wished it.
+	Draining
+	// Unreachable is out because discovery or a probe says so.
+	Unreachable
+)
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	switch s {
+	case Up:
+		return "up"
+	case Cooling:
+		return "cooling"
+	case Ejected:
+		return "ejected"
+	case Draining:
+		return "draining"
+	case Unreachable:
+		return "unreachable"
+	}
+	return "unknown"
+}
+
+// State returns the backend's state at a moment.
+func (b *Backend) State(now time.Time) State {
+	switch t := now.UnixNano(); {
+	case b.health.unreachable.Load():
+		return Unreachable
+	case b.health.draining.Load():
+		return Draining
+	case t < b.health.ejectedUntil.Load():
+		return Ejected
+	case t < b.health.coolUntil.Load():
+		return Cooling
+	}
+	return Up
+}
+
+// Retry is when a backend that is out by ejection or cooling comes back; the zero
+// time for every other state.
+func (b *Backend) Retry(now time.Time) time.Time {
+	until := max(b.health.ejectedUntil.Load(), b.health.coolUntil.Load())
+	if until <= now.UnixNano() {
+		return time.Time{}
+	}
+	return time.Unix(0, until)
+}
+
+// Drain sets or ends an operator's wish that the backend take nothing new.
+func (b *Backend) Drain(on bool) { b.health.draining.Store(on) }
+
+// SetUnreachable records what discovery or a probe says.
+func (b *Backend) SetUnreachable(on bool) { b.health.unreachable.Store(on) }

@@ -1,0 +1,140 @@
+package feedback
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// DefaultPrefillRate is the prefill rate, in tokens per second, assumed of a
+// backend that has not shown its own. It is kept low on purpose: half the true
+// rate costs nothing, twice the true rate costs 38 % at P90 in replay.
+const DefaultPrefillRate = 2000
+
+// stuckAfter is how long a queue may go without a first token before it is no
+// longer believed to be shrinking.
+const stuckAfter = 30 * time.Second
+
+// PrefillQueue estimates the prefill work that waits on one backend: the predicted
+// uncached tokens of the requests sent there whose first token has not come back,
+// less what the backend must have worked off since it last showed a sign of
+// progress. It is safe for concurrent use; the zero value is an empty queue.
+type PrefillQueue struct {
+	mu     sync.Mutex
+	tokens int64     // predicted uncached tokens not yet seen to be prefilled
+	since  time.Time // later of the last first token and the moment the queue became non-empty
+	silent []silent  // answers without a first token to see, by the time they are presumed to have one
+}
+
+type silent struct {
+	due    time.Time
+	tokens int64
+}
+
+// Ticket is one request's place in a queue.
+type Ticket struct {
+	tokens int64
+	silent bool
+}
+
+// Push adds a request of uncached predicted tokens at now. An answer that is not
+// streamed shows no first token; it is presumed to have one after uncached ÷ rate.
+func (q *PrefillQueue) Push(uncached int, streamed bool, now time.Time) Ticket {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.settle(now)
+	t := Ticket{tokens: int64(max(uncached, 0)), silent: !streamed}
+	if q.tokens == 0 {
+		q.since = now
+	}
+	q.tokens += t.tokens
+	if t.silent {
+		due := now.Add(prefillTime(t.tokens))
+		at, _ := slices.BinarySearchFunc(q.silent, due, func(s silent, due time.Time) int {
+			if s.due.After(due) {
+				return 1
+			}
+			return -1
+		})
+		q.silent = slices.Insert(q.silent, at, silent{due: due, tokens: t.tokens})
+	}
+	return t
+}
+
+// FirstToken takes a request out of the queue because its first token came back:
+// the backend has made progress at now.
+func (q *PrefillQueue) FirstToken(t *Ticket, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.settle(now)
+	if t.silent || t.tokens == 0 {
+		q.progress(now)
+		return
+	}
+	q.take(t)
+	q.progress(now)
+}
+
+// Leave takes a request out of the queue that ended without a first token.
+func (q *PrefillQueue) Leave(t *Ticket, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.settle(now)
+	if t.silent {
+		for i, s := range q.silent {
+			if s.tokens == t.tokens {
+				q.silent = slices.Delete(q.silent, i, i+1)
+				q.take(t)
+				return
+			}
+		}
+		t.tokens = 0 // presumed done already
+		return
+	}
+	q.take(t)
+}
+
+// take removes the ticket's tokens once. q.mu is held.
+func (q *PrefillQueue) take(t *Ticket) {
+	q.tokens -= t.tokens
+	t.tokens = 0
+}
+
+// progress notes a first token at now. q.mu is held.
+func (q *PrefillQueue) progress(now time.Time) {
+	if now.After(q.since) {
+		q.since = now
+	}
+}
+
+// settle removes the silent answers that are presumed to have their first token.
+// q.mu is held.
+func (q *PrefillQueue) settle(now time.Time) {
+	done := 0
+	for _, s := range q.silent {
+		if s.due.After(now) {
+			break
+		}
+		q.tokens -= s.tokens
+		q.progress(s.due)
+		done++
+	}
+	q.silent = slices.Delete(q.silent, 0, done)
+}
+
+// Tokens estimates the tokens still to be prefilled at now. After 30 s without a
+// first token the backend may be stuck, and everything sent to it counts in full.
+func (q *PrefillQueue) Tokens(now time.Time) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.settle(now)
+	idle := now.Sub(q.since)
+	if q.tokens == 0 || idle <= 0 || idle > stuckAfter {
+		return int(q.tokens)
+	}
+	return max(0, int(q.tokens)-int(idle.Seconds()*DefaultPrefillRate))
+}
+
+func prefillTime(tokens int64) time.Duration {
+	return time.Duration(float64(tokens) / DefaultPrefillRate * float64(time.Second))
+}

@@ -1,0 +1,154 @@
+package kvindex
+
+import (
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// residency is what one backend is believed to hold, in order of last use. The
+// list is the writers' side of the index: it decides what goes, and clears the
+// bit that readers see when it does.
+type residency struct {
+	plane *plane
+	mask  uint64
+
+	mu       sync.Mutex // not to be taken after a shard's lock
+	list     *simplelru.LRU[Key, entry]
+	latest   Stamp // of the newest entry; every record gets a later one
+	capacity int   // what the engine can hold
+	share    int   // what the index may spend on this backend
+	evicted  uint64
+	removing bool // entries leave because they were taken back or forgotten, not pushed out
+	closed   bool
+}
+
+type entry struct {
+	lastUse Stamp
+	status  Status
+}
+
+func newResidency(p *plane, bit, capacity int) *residency {
+	r := &residency{plane: p, mask: 1 << bit, capacity: capacity, share: capacity}
+	// simplelru fails only for a size below 1.
+	r.list, _ = simplelru.NewLRU(max(capacity, 1), r.onRemove)
+	return r
+}
+
+// onRemove keeps the readers' side in step with the list. r.mu is held.
+func (r *residency) onRemove(key Key, _ entry) {
+	r.plane.unset(key, r.mask)
+	if !r.removing {
+		r.evicted++
+	}
+}
+
+func (r *residency) bound() int { return max(min(r.capacity, r.share), 1) }
+
+func (r *residency) setCapacity(blocks int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.capacity = blocks
+	r.list.Resize(r.bound())
+}
+
+func (r *residency) setShare(blocks int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.share = blocks
+	r.list.Resize(r.bound())
+}
+
+func (r *residency) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed, r.removing = true, true
+	r.list.Purge()
+}
+
+func (r *residency) stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Stats{Blocks: r.list.Len(), Capacity: r.bound(), Evicted: r.evicted}
+}
+
+// depth returns how many leading keys the list holds. r.mu is held.
+func (r *residency) depth(keys []Key) int {
+	low, high := 0, len(keys)
+	for low < high {
+		mid := int(uint(low+high) >> 1)
+		if r.list.Contains(keys[mid]) {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+func (r *residency) record(keys []Key, now Stamp, status Status) Receipt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return Receipt{}
+	}
+	keys = keys[:min(len(keys), r.bound())]
+	r.latest = max(r.latest+1, now)
+	evicted := r.evicted
+	receipt := Receipt{Before: r.depth(keys), Recorded: len(keys), Stamp: r.latest}
+	fresh := entry{lastUse: r.latest, status: status}
+	for i := len(keys) - 1; i >= 0; i-- {
+		kept := fresh
+		if i < receipt.Before {
+			if known, ok := r.list.Peek(keys[i]); ok {
+				kept.status = max(known.status, status)
+			}
+		}
+		r.list.Add(keys[i], kept)
+	}
+	// The readers' side is filled head first, so that a match that runs
+	// meanwhile sees a shorter prefix, never one with a hole. Blocks that were
+	// known need it only when making room for the tail may have pushed them out
+	// before they were touched.
+	unseen := keys[receipt.Before:]
+	if r.evicted != evicted {
+		unseen = keys
+	}
+	for _, key := range unseen {
+		r.plane.set(key, r.mask)
+	}
+	return receipt
+}
+
+func (r *residency) retract(keys []Key, receipt Receipt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.removing = true
+	defer func() { r.removing = r.closed }()
+	for i := min(receipt.Recorded, len(keys)) - 1; i >= receipt.Before; i-- {
+		known, ok := r.list.Peek(keys[i])
+		if !ok {
+			continue // pushed out already
+		}
+		if known.status != Predicted || known.lastUse != receipt.Stamp {
+			return // somebody else uses it, and so all before it
+		}
+		r.list.Remove(keys[i])
+	}
+}
+
+func (r *residency) forget(horizon Stamp) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.removing = true
+	defer func() { r.removing = r.closed }()
+	forgotten := 0
+	for {
+		_, oldest, ok := r.list.GetOldest()
+		if !ok || oldest.lastUse > horizon {
+			return forgotten
+		}
+		r.list.RemoveOldest()
+		forgotten++
+	}
+}

@@ -1,0 +1,214 @@
+package kvindex
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Frame is a byte that announces a part of the key stream. Frames cannot occur
+// in UTF-8, so text cannot imitate them; they stand before a part and carry no
+// length, so two prompts that differ late in one message still share every block
+// before the difference.
+type Frame byte
+
+// The frames, in the order in which an engine renders what they announce.
+const (
+	// FrameField announces a named value: its name, then [FrameValue] and the value.
+	FrameField Frame = 0xF8
+	// FrameValue announces the value of a field, or of one structured part.
+	FrameValue Frame = 0xF9
+	// FrameTool announces one tool definition.
+	FrameTool Frame = 0xFA
+	// FrameMessage announces a message: its role follows.
+	FrameMessage Frame = 0xFB
+	// FrameText announces a text part of the message before it.
+	FrameText Frame = 0xFC
+	// FrameCall announces a tool call or a tool result.
+	FrameCall Frame = 0xFD
+	// FrameBinary announces a part known only by the hash of its content or URL.
+	FrameBinary Frame = 0xFE
+	// FrameTokens announces token ids, four bytes each, little-endian.
+	FrameTokens Frame = 0xFF
+)
+
+// Unlimited is the PrefixLength of a stream that is hashed whole.
+const Unlimited = 0
+
+// Stream collects the key stream of one prompt. The zero value is ready and
+// unlimited. Its buffer is reused across Resets; it is not safe for concurrent
+// use.
+type Stream struct {
+	buf    []byte
+	limit  int // characters of message text still to be hashed; meaningful if cut is armed
+	armed  bool
+	cut    bool // the limit was reached: count, do not keep
+	beyond int
+}
+
+// Reset empties the stream. prefixLength bounds how many Unicode characters of
+// message text ([Stream.MessageText]) are kept for hashing; [Unlimited] keeps
+// everything. bodyBytes is the size of the request the text comes from: text
+// never has more characters than its JSON has bytes, so a body below the limit
+// needs no counting at all.
+func (s *Stream) Reset(prefixLength, bodyBytes int) {
+	s.buf = s.buf[:0]
+	s.limit, s.armed = prefixLength, prefixLength != Unlimited && bodyBytes > prefixLength
+	s.cut, s.beyond = false, 0
+}
+
+// Bytes returns the bytes to hash: the stream up to the cut. The slice is valid
+// until the next Reset.
+func (s *Stream) Bytes() []byte { return s.buf }
+
+// Total returns the length of the whole stream in bytes, what lies beyond the cut
+// included.
+func (s *Stream) Total() int { return len(s.buf) + s.beyond }
+
+// Cut reports whether PrefixLength cut the stream short.
+func (s *Stream) Cut() bool { return s.cut }
+
+// Cap returns the capacity of the buffer in bytes, for callers that pool streams
+// and want to let go of the largest.
+func (s *Stream) Cap() int { return cap(s.buf) }
+
+// Frame appends a frame.
+func (s *Stream) Frame(f Frame) {
+	if s.cut {
+		s.beyond++
+		return
+	}
+	s.buf = append(s.buf, byte(f))
+}
+
+// Text appends text that does not count against PrefixLength: roles, names,
+// template options, tool definitions. Invalid UTF-8 becomes U+FFFD.
+func (s *Stream) Text(text []byte) {
+	if s.cut {
+		s.beyond += len(text)
+		return
+	}
+	if utf8.Valid(text) {
+		s.buf = append(s.buf, text...)
+		return
+	}
+	s.buf = appendValid(s.buf, text)
+}
+
+// MessageText appends text of a message, which counts against PrefixLength.
+// Invalid UTF-8 becomes U+FFFD.
+func (s *Stream) MessageText(text []byte) {
+	if s.cut || !s.armed {
+		s.Text(text)
+		return
+	}
+	start := len(s.buf)
+	s.Text(text)
+	added := s.buf[start:]
+	chars := countChars(added)
+	if chars <= s.limit {
+		s.limit -= chars
+		return
+	}
+	keep := offsetOfChar(added, s.limit)
+	s.beyond = len(added) - keep
+	s.buf = s.buf[:start+keep]
+	s.limit, s.cut = 0, true
+}
+
+// Binary appends a binary part by the 128-bit hash of its content or URL.
+func (s *Stream) Binary(content []byte) {
+	if s.cut {
+		s.beyond += 17
+		return
+	}
+	sum := xxh3.Hash128(content).Bytes()
+	s.buf = append(append(s.buf, byte(FrameBinary)), sum[:]...)
+}
+
+// Token appends one token id. The caller appends [FrameTokens] before the first.
+// Each id counts as one character against PrefixLength.
+func (s *Stream) Token(id uint32) {
+	if s.armed && !s.cut {
+		if s.limit == 0 {
+			s.cut = true
+		} else {
+			s.limit--
+		}
+	}
+	if s.cut {
+		s.beyond += 4
+		return
+	}
+	s.buf = binary.LittleEndian.AppendUint32(s.buf, id)
+}
+
+// Raw appends the first prefixLength bytes of an opaque body, as native
+// invocations count: bytes, not characters.
+func (s *Stream) Raw(body []byte) {
+	keep := len(body)
+	if s.armed {
+		keep = min(keep, s.limit)
+		s.limit -= keep
+		s.cut = keep < len(body)
+	}
+	s.buf = append(s.buf, body[:keep]...)
+	s.beyond += len(body) - keep
+}
+
+// appendValid appends text with every invalid byte replaced by U+FFFD.
+func appendValid(dst, text []byte) []byte {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		dst = utf8.AppendRune(dst, r)
+		text = text[size:]
+	}
+	return dst
+}
+
+// countChars counts the Unicode characters of valid UTF-8: the bytes that are not
+// continuation bytes, eight at a time.
+func countChars(text []byte) int {
+	chars := 0
+	for len(text) >= 8 {
+		chars += 8 - continuationBytes(binary.LittleEndian.Uint64(text))
+		text = text[8:]
+	}
+	for _, c := range text {
+		if c&0xC0 != 0x80 {
+			chars++
+		}
+	}
+	return chars
+}
+
+// continuationBytes counts the bytes of w of the form 10xxxxxx.
+func continuationBytes(w uint64) int {
+	const high = 0x8080808080808080
+	return bits.OnesCount64(w & high &^ (w << 1))
+}
+
+// offsetOfChar returns the byte offset at which character n of valid UTF-8
+// starts, len(text) when there are not that many.
+func offsetOfChar(text []byte, n int) int {
+	at := 0
+	for ; at+8 <= len(text); at += 8 {
+		chars := 8 - continuationBytes(binary.LittleEndian.Uint64(text[at:]))
+		if chars > n {
+			break
+		}
+		n -= chars
+	}
+	for ; at < len(text); at++ {
+		if text[at]&0xC0 == 0x80 {
+			continue
+		}
+		if n == 0 {
+			return at
+		}
+		n--
+	}
+	return at
+}
