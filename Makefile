@@ -1,0 +1,171 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# Programs that are not part of the product are pinned in modules of their own.
+TOOL := go tool -modfile=tools/go.mod
+LINT := go tool -modfile=tools/lint/go.mod
+
+# The modules that every check covers. tools/lint is left to ci-full: its dependencies take minutes to fetch.
+MODULES := . tools tests/sdkcompat
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+
+# What a run may be given.
+DEMO_ARGS ?=
+FUZZ ?=
+T ?= 10m
+FUZZTIME ?= 2000x
+BENCH ?= .
+COUNT ?= 1
+BASE ?= main
+
+# Coverage counts the product's own packages; programs are run by the end-to-end tests as processes.
+COVER_TOTAL ?= 80
+COVER_ROOT ?= 90
+COVER_ROOTS := router kvindex backends feedback
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+## Building
+
+.PHONY: build
+build: ## Build bin/warmroute and bin/enginesim, static
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/warmroute ./cmd/enginesim
+
+.PHONY: demo
+demo: build ## Route real prompts over a small simulated fleet, strategy by strategy (DEMO_ARGS="--keep")
+	bin/warmroute demo $(DEMO_ARGS)
+
+.PHONY: size
+size: | out ## Print the stripped size of the router and the modules linked into it
+	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o out/warmroute-stripped ./cmd/warmroute
+	@printf 'warmroute: %d bytes, %d linked modules\n' "$$(stat -c %s out/warmroute-stripped)" \
+		"$$(go version -m out/warmroute-stripped | grep -c '^	dep	')"
+
+.PHONY: clean
+clean: ## Remove what the other targets made
+	rm -rf bin out
+
+## Testing
+
+.PHONY: test
+test: ## Run every test, the official client's compatibility tests included
+	go test -shuffle=on ./...
+	cd tests/sdkcompat && go test -shuffle=on ./...
+
+.PHONY: test-race
+test-race: ## Run the tests under the race detector (needs gcc)
+	CGO_ENABLED=1 go test -race -shuffle=on -count=1 ./...
+
+.PHONY: fuzz-smoke
+fuzz-smoke: out/fuzz.targets ## Run every fuzz target for a fixed number of executions
+	@while read -r pkg name; do \
+		echo "$$name ($$pkg)"; \
+		go test -run='^$$' -fuzz="^$$name$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=100x -parallel=2 "$$pkg" </dev/null; \
+	done <$<
+	@echo "$$(wc -l <$<) fuzz targets"
+
+# The test binaries themselves say which fuzz targets they have, so none can be forgotten.
+.PHONY: out/fuzz.targets
+out/fuzz.targets: | out
+	@go test -list '^Fuzz' ./... >out/fuzz.list || { cat out/fuzz.list; exit 1; }
+	@awk '/^Fuzz/ { names[++n] = $$1 } /^ok / { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' out/fuzz.list >$@
+
+.PHONY: fuzz
+fuzz: ## Fuzz one target for long: make fuzz FUZZ=./kvindex:FuzzStream T=10m
+	@test -n '$(FUZZ)' || { echo 'which target? FUZZ=./package:FuzzName (make fuzz-smoke lists them)' >&2; exit 2; }
+	go test -run='^$$' -fuzz='^$(lastword $(subst :, ,$(FUZZ)))$$' -fuzztime=$(T) $(firstword $(subst :, ,$(FUZZ)))
+
+.PHONY: cover
+cover: | out ## Measure coverage, write out/cover.html, fail below the thresholds
+	@go test -coverprofile=out/cover.out \
+		-coverpkg="$$(go list ./... | grep -vE '/(cmd|proto|tests)(/|$$)' | paste -sd, -)" ./... >out/cover.log || { cat out/cover.log; exit 1; }
+	@go tool cover -html=out/cover.out -o out/cover.html
+	@go run ./tests/arch/coverage -profile out/cover.out -total $(COVER_TOTAL) -root $(COVER_ROOT) $(COVER_ROOTS)
+
+# Shell words: the packages of the working directory's module that have benchmarks.
+BENCH_DIRS = $$(grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir={sdkcompat,tools,out} . | xargs -r -n1 dirname | sort -u)
+
+.PHONY: bench
+bench: | out ## Run the benchmarks, write out/bench.txt (BENCH=regexp, COUNT=10 for benchstat)
+	go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) -timeout=60m $(BENCH_DIRS) | tee out/bench.txt
+
+.PHONY: bench-smoke
+bench-smoke: ## Run every benchmark once, so that none can rot
+	go test -run='^$$' -bench=. -benchtime=1x $(BENCH_DIRS)
+
+.PHONY: bench-compare
+bench-compare: | out ## Run the benchmarks of another revision and of this one, then compare (BASE=main COUNT=10)
+	@rm -rf out/base && git worktree prune && git worktree add --detach out/base $(BASE)
+	@cd out/base && go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) -timeout=60m $(BENCH_DIRS) >../bench-base.txt
+	@git worktree remove --force out/base
+	go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) -timeout=60m $(BENCH_DIRS) >out/bench.txt
+	$(TOOL) benchstat out/bench-base.txt out/bench.txt
+
+## Checking
+
+.PHONY: lint
+lint: vet check-format check-fix staticcheck ## Run go vet, gofumpt, go fix and staticcheck
+
+.PHONY: vet
+vet:
+	go vet ./...
+	cd tests/sdkcompat && go vet ./...
+
+.PHONY: check-format
+check-format:
+	@files="$$($(TOOL) gofumpt -l .)"; test -z "$$files" || { echo "not formatted (make fmt):"; echo "$$files"; exit 1; } >&2
+
+.PHONY: check-fix
+check-fix:
+	go fix -diff ./...
+	cd tests/sdkcompat && go fix -diff ./...
+
+.PHONY: staticcheck
+staticcheck:
+	$(TOOL) staticcheck ./...
+	cd tests/sdkcompat && go tool -modfile=../../tools/go.mod staticcheck ./...
+
+.PHONY: lint-full
+lint-full: ## Run golangci-lint (compiles it for some minutes the first time)
+	$(LINT) golangci-lint run ./...
+
+.PHONY: fmt
+fmt: ## Format the Go files and apply what go fix suggests
+	$(TOOL) gofumpt -w .
+	go fix ./...
+
+.PHONY: generate
+generate: ## Run the go:generate directives
+	go generate ./...
+
+.PHONY: check-generate
+check-generate: ## Fail if generate changes a file
+	@before="$$(git status --porcelain; git diff)"; $(MAKE) --no-print-directory generate; \
+	test "$$before" = "$$(git status --porcelain; git diff)" || { echo 'generated files are out of date: commit what make generate changed' >&2; git status --short >&2; exit 1; }
+
+.PHONY: tidy
+tidy: ## Tidy every go.mod
+	@for m in $(MODULES) tools/lint; do (cd $$m && go mod tidy); done
+
+.PHONY: check-modules
+check-modules: ## Verify the modules and fail where a go.mod is not tidy
+	@for m in $(MODULES); do (cd $$m && go mod verify && go mod tidy -diff); done
+
+## Everything
+
+.PHONY: ci
+ci: ## Run what continuous integration runs
+	.ci/run
+
+.PHONY: ci-full
+ci-full: ci check-generate lint-full ## Run that, and the checks that compile for long on a new machine
+
+out:
+	@mkdir -p out
