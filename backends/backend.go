@@ -138,6 +138,9 @@ func (b *Backend) Acquire(slot *Slot, n, limit int) bool {
 	}
 }
 
+// Count is how many slots are, or were, held.
+func (s *Slot) Count() int { return int(s.count) }
+
 // Release gives the slots back. Only the first call does anything, and only it
 // returns true.
 func (s *Slot) Release() bool {

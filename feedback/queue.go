@@ -35,6 +35,7 @@ type silent struct {
 type Ticket struct {
 	tokens int64
 	silent bool
+	due    time.Time // when a silent one is presumed to have its first token
 }
 
 // Push adds a request of uncached predicted tokens at now. An answer that is not
@@ -49,14 +50,12 @@ func (q *PrefillQueue) Push(uncached int, streamed bool, now time.Time) Ticket {
 	}
 	q.tokens += t.tokens
 	if t.silent {
-		due := now.Add(prefillTime(t.tokens))
-		at, _ := slices.BinarySearchFunc(q.silent, due, func(s silent, due time.Time) int {
-			if s.due.After(due) {
-				return 1
-			}
-			return -1
-		})
-		q.silent = slices.Insert(q.silent, at, silent{due: due, tokens: t.tokens})
+		t.due = now.Add(prefillTime(t.tokens))
+		at := len(q.silent)
+		for at > 0 && q.silent[at-1].due.After(t.due) {
+			at--
+		}
+		q.silent = slices.Insert(q.silent, at, silent{due: t.due, tokens: t.tokens})
 	}
 	return t
 }
@@ -67,10 +66,6 @@ func (q *PrefillQueue) FirstToken(t *Ticket, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settle(now)
-	if t.silent || t.tokens == 0 {
-		q.progress(now)
-		return
-	}
 	q.take(t)
 	q.progress(now)
 }
@@ -80,24 +75,21 @@ func (q *PrefillQueue) Leave(t *Ticket, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settle(now)
-	if t.silent {
-		for i, s := range q.silent {
-			if s.tokens == t.tokens {
-				q.silent = slices.Delete(q.silent, i, i+1)
-				q.take(t)
-				return
-			}
-		}
-		t.tokens = 0 // presumed done already
-		return
-	}
 	q.take(t)
 }
 
 // take removes the ticket's tokens once. q.mu is held.
 func (q *PrefillQueue) take(t *Ticket) {
+	if t.silent {
+		at := slices.IndexFunc(q.silent, func(s silent) bool { return s.due.Equal(t.due) && s.tokens == t.tokens })
+		if at < 0 {
+			t.tokens = 0 // presumed done already
+			return
+		}
+		q.silent = slices.Delete(q.silent, at, at+1)
+	}
 	q.tokens -= t.tokens
-	t.tokens = 0
+	t.tokens, t.silent = 0, false
 }
 
 // progress notes a first token at now. q.mu is held.

@@ -1,0 +1,169 @@
+package router
+
+import (
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+// Reason is why a backend was chosen.
+type Reason uint8
+
+// The reasons.
+const (
+	// LongestMatch: it holds the longest part of the prompt.
+	LongestMatch Reason = iota
+	// OverflowHolder: a longer match was full; it holds the next longest.
+	OverflowHolder
+	// Overflow: every holder was full; it is the cheapest with room to spare.
+	Overflow
+	// QueueGuarded: a longer match has so much queued that recomputing is cheaper.
+	QueueGuarded
+	// NoMatch: no backend holds enough of the prompt; it is the cheapest.
+	NoMatch
+	// NoPrefix: the prompt has no usable prefix; placed by load.
+	NoPrefix
+	// Saturated: every backend was full; it is the cheapest all the same.
+	Saturated
+	// OnlyBackend: nobody else can take the request.
+	OnlyBackend
+	// LeastBad: every backend is ejected or cooling; it comes back first.
+	LeastBad
+	// Pinned: the request named it, or continues a conversation stored there.
+	Pinned
+	// RandomChoice: by the RANDOM strategy.
+	RandomChoice
+	// FewestOutstanding: by the LEAST_OUTSTANDING_REQUESTS strategy.
+	FewestOutstanding
+	// HashedPrefix: by the PREFIX_HASH strategy.
+	HashedPrefix
+	// HashOverflow: the hashed backend was full; it has the fewest in flight.
+	HashOverflow
+	// CheapestTTFT: by the LEAST_EXPECTED_TTFT strategy.
+	CheapestTTFT
+)
+
+var reasonNames = [...]string{
+	LongestMatch:      "longest_match",
+	OverflowHolder:    "overflow_holder",
+	Overflow:          "overflow",
+	QueueGuarded:      "queue_guard",
+	NoMatch:           "no_match",
+	NoPrefix:          "no_prefix",
+	Saturated:         "saturated",
+	OnlyBackend:       "only_backend",
+	LeastBad:          "least_bad",
+	Pinned:            "pinned",
+	RandomChoice:      "random",
+	FewestOutstanding: "fewest_outstanding",
+	HashedPrefix:      "hashed_prefix",
+	HashOverflow:      "hash_overflow",
+	CheapestTTFT:      "cheapest_ttft",
+}
+
+// String returns the reason as headers, logs and metrics name it.
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return "unknown"
+}
+
+// Reasons returns all reasons, for metrics that exist from the start.
+func Reasons() []Reason {
+	all := make([]Reason, len(reasonNames))
+	for i := range all {
+		all[i] = Reason(i)
+	}
+	return all
+}
+
+// IsOverflow reports whether the reason is that a better backend was full.
+func (r Reason) IsOverflow() bool {
+	return r == OverflowHolder || r == Overflow || r == Saturated || r == HashOverflow
+}
+
+// Decision is one choice of a backend. It holds an in-flight slot until
+// [Router.Complete]; the exported fields do not change.
+type Decision struct {
+	// Pool, Strategy and Backend are where, by which rule, and what was chosen.
+	Pool     *Pool
+	Strategy string
+	Backend  *backends.Backend
+	Reason   Reason
+	// At is the moment of the decision.
+	At time.Time
+
+	// PromptBlocks, MatchedBlocks and AvailableBlocks are the blocks of the prompt,
+	// those of them that the chosen backend is thought to hold, and the most that
+	// any eligible backend is.
+	PromptBlocks, MatchedBlocks, AvailableBlocks int
+	// PromptTokens estimates the prompt's length; PredictedCached is how many of
+	// them the backend is expected to find cached, AvailableCached how many the
+	// best eligible backend would. In tokens.
+	PromptTokens, PredictedCached, AvailableCached int
+	// InFlight, Limit and Queued are the chosen backend's load before this request:
+	// requests in flight, its threshold at that moment, and tokens to prefill.
+	InFlight, Limit, Queued int
+	// Eligible is how many backends were considered.
+	Eligible int
+
+	id        uint64
+	member    *member
+	blocks    []kvindex.Key
+	slot      backends.Slot
+	ticket    feedback.Ticket
+	receipt   kvindex.Receipt
+	firstSeen atomic.Bool
+	completed atomic.Bool
+}
+
+// ID is the decision's name in headers, logs and reports: 16 hex digits.
+func (d *Decision) ID() string {
+	s := strconv.FormatUint(d.id, 16)
+	return "0000000000000000"[len(s):] + s
+}
+
+// Explain says in one line why the backend was chosen.
+func (d *Decision) Explain() string {
+	held := fmt.Sprintf("%s holds %d of %d blocks", d.Backend.ID, d.MatchedBlocks, d.PromptBlocks)
+	load := fmt.Sprintf("%d of %d in flight, %d tokens queued", d.InFlight, d.Limit, d.Queued)
+	switch d.Reason {
+	case LongestMatch:
+		return "longest match: " + held + "; " + load
+	case OverflowHolder:
+		return fmt.Sprintf("overflow: a backend that holds %d blocks is full; %s, the next longest match; %s", d.AvailableBlocks, held, load)
+	case Overflow:
+		return fmt.Sprintf("overflow: every backend that holds the prompt (up to %d blocks) is full; %s is the cheapest with room; %s", d.AvailableBlocks, d.Backend.ID, load)
+	case QueueGuarded:
+		return fmt.Sprintf("queue guard: waiting for the backend that holds %d blocks would cost more than recomputing; %s; %s", d.AvailableBlocks, held, load)
+	case NoMatch:
+		return fmt.Sprintf("no backend holds enough of the prompt (best %d of %d blocks): %s is the cheapest; %s", d.AvailableBlocks, d.PromptBlocks, d.Backend.ID, load)
+	case NoPrefix:
+		return "no usable prefix: " + d.Backend.ID + " by load; " + load
+	case Saturated:
+		return "every backend is full: " + d.Backend.ID + " is the cheapest; " + load
+	case OnlyBackend:
+		return "only backend that can take it: " + d.Backend.ID + "; " + load
+	case LeastBad:
+		return "every backend is ejected or cooling: " + d.Backend.ID + " comes back first"
+	case Pinned:
+		return "the request belongs to " + d.Backend.ID
+	case RandomChoice:
+		return fmt.Sprintf("at random from %d backends; %s", d.Eligible, held)
+	case FewestOutstanding:
+		return "fewest in flight: " + d.Backend.ID + "; " + load
+	case HashedPrefix:
+		return "the hash of the prefix names " + d.Backend.ID + "; " + load
+	case HashOverflow:
+		return "overflow: the backend that the prefix hash names is full; " + d.Backend.ID + " has the fewest in flight; " + load
+	case CheapestTTFT:
+		return "smallest expected time to first token: " + held + "; " + load
+	}
+	return d.Reason.String()
+}

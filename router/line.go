@@ -1,0 +1,90 @@
+package router
+
+import (
+	"slices"
+	"sync"
+)
+
+// line is the requests of a pool that wait for a slot, first come first served.
+type line struct {
+	mu      sync.Mutex
+	waiters []*Waiter
+}
+
+// Waiter is a place in a pool's waiting line.
+type Waiter struct {
+	line  *line
+	ready chan struct{}
+}
+
+// Join takes a place at the end of the waiting line unless it has max waiters
+// already. The caller must call [Waiter.Leave].
+func (p *Pool) Join(max int) (w *Waiter, ok bool) {
+	return p.line.join(max)
+}
+
+// Ready is closed when a slot may have become free: time to route again.
+func (w *Waiter) Ready() <-chan struct{} { return w.ready }
+
+// Again takes a place at the front of the line, for a waiter that was called but
+// found the slot taken.
+func (w *Waiter) Again() {
+	w.line.mu.Lock()
+	defer w.line.mu.Unlock()
+	w.ready = make(chan struct{})
+	w.line.waiters = slices.Insert(w.line.waiters, 0, w)
+}
+
+// Leave gives the place up. took says that the waiter got a slot; one that was
+// called and leaves without passes the call on.
+func (w *Waiter) Leave(took bool) {
+	w.line.mu.Lock()
+	defer w.line.mu.Unlock()
+	if i := slices.Index(w.line.waiters, w); i >= 0 {
+		w.line.waiters = slices.Delete(w.line.waiters, i, i+1)
+		return
+	}
+	if !took {
+		w.line.call(1)
+	}
+}
+
+func (l *line) join(max int) (*Waiter, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiters) >= max {
+		return nil, false
+	}
+	w := &Waiter{line: l, ready: make(chan struct{})}
+	l.waiters = append(l.waiters, w)
+	return w, true
+}
+
+// occupied reports whether anybody waits.
+func (l *line) occupied() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiters) > 0
+}
+
+// wake calls as many waiters as slots became free.
+func (l *line) wake(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.call(n)
+}
+
+func (l *line) wakeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.call(len(l.waiters))
+}
+
+// call calls the first n waiters. l.mu is held.
+func (l *line) call(n int) {
+	n = min(n, len(l.waiters))
+	for _, w := range l.waiters[:n] {
+		close(w.ready)
+	}
+	l.waiters = slices.Delete(l.waiters, 0, n)
+}

@@ -1,0 +1,194 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+// PoolSpec describes a pool as configuration names it.
+type PoolSpec struct {
+	// Name is the pool's name, unique in the router.
+	Name string
+	// Models are the models the pool serves; none means that it serves whatever its
+	// backends say they serve.
+	Models []ModelSpec
+	// Config is how the pool is routed.
+	Config Config
+	// Ejection is when failures take a backend out of rotation.
+	Ejection backends.Ejection
+	// Backends are the pool's backends; more may come later.
+	Backends []backends.Spec
+}
+
+// ModelSpec is a model that a pool serves.
+type ModelSpec struct {
+	// Name is what clients ask for.
+	Name string
+	// Served is what the engines call it; empty when they call it Name.
+	Served string
+}
+
+// Pool is the backends that serve the same models under one routing configuration.
+type Pool struct {
+	name     string
+	models   []ModelSpec
+	registry *backends.Registry
+	index    kvindex.Index
+	config   atomic.Pointer[Config]
+	members  atomic.Pointer[[]*member]
+	line     line
+
+	mu sync.Mutex // serialises SetBackends and SetConfig
+}
+
+// member is a backend with what the router keeps about it.
+type member struct {
+	backend *backends.Backend
+	holder  kvindex.Holder
+	hash    uint64 // of the id, for rendezvous
+	queue   feedback.PrefillQueue
+	recent  recent
+}
+
+func newPool(spec PoolSpec, index kvindex.Index) (*Pool, error) {
+	if spec.Name == "" {
+		return nil, errors.New("a pool needs a name")
+	}
+	if err := spec.Config.Validate(); err != nil {
+		return nil, err
+	}
+	registry, err := backends.NewRegistry(spec.Ejection)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{name: spec.Name, models: spec.Models, registry: registry, index: index}
+	p.config.Store(&spec.Config)
+	p.members.Store(new([]*member))
+	if _, err := p.SetBackends(spec.Backends); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Name is the pool's name.
+func (p *Pool) Name() string { return p.name }
+
+// Models are the configured models; none when the pool learns them.
+func (p *Pool) Models() []ModelSpec { return p.models }
+
+// Backends returns the pool's backends, sorted by id. The slice must not be
+// changed.
+func (p *Pool) Backends() []*backends.Backend { return p.registry.Snapshot() }
+
+// Config returns how the pool is routed now.
+func (p *Pool) Config() Config { return *p.config.Load() }
+
+// SetConfig changes how the pool is routed, from the next decision on. Requests in
+// flight are not touched.
+func (p *Pool) SetConfig(c Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := p.config.Load().BlockBytes; c.BlockBytes != now {
+		return fmt.Errorf("block_bytes: cannot change from %d to %d while the pool lives", now, c.BlockBytes)
+	}
+	p.config.Store(&c)
+	return nil
+}
+
+// SetBackends replaces the pool's backends. Those that stay keep their load, state
+// and index; what is known of those that leave is dropped, while their requests in
+// flight go on. It returns the ids that were named more than once; on an error
+// nothing changes.
+func (p *Pool) SetBackends(specs []backends.Spec) (duplicates []string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	duplicates, err = p.registry.Set(specs)
+	if err != nil {
+		return nil, err
+	}
+	before := *p.members.Load()
+	known := make(map[*backends.Backend]*member, len(before))
+	for _, m := range before {
+		known[m.backend] = m
+	}
+	var next []*member
+	for _, b := range p.registry.Snapshot() {
+		m := known[b]
+		if m == nil {
+			// Pools are separate in the index even where they share an engine: their
+			// scopes differ, and so do the blocks.
+			holder, err := p.index.Add(p.name + " " + b.ID)
+			if err != nil {
+				return duplicates, fmt.Errorf("backend %s: %w", b.ID, err)
+			}
+			m = &member{backend: b, holder: holder, hash: hashID(b.ID)}
+		}
+		delete(known, b)
+		next = append(next, m)
+	}
+	p.members.Store(&next)
+	for _, gone := range known {
+		p.index.Drop(gone.holder)
+	}
+	p.line.wakeAll()
+	return duplicates, nil
+}
+
+// BackendStatus describes one backend of a pool at a moment.
+type BackendStatus struct {
+	Backend *backends.Backend
+	State   backends.State
+	// InFlight and Limit are its requests in flight and its threshold.
+	InFlight, Limit int
+	// Queued estimates the tokens it has still to prefill.
+	Queued int
+	// Index is what the index holds for it.
+	Index kvindex.Stats
+}
+
+// Status describes the pool's backends at a moment, sorted by id.
+func (p *Pool) Status(now time.Time) []BackendStatus {
+	config := p.config.Load()
+	members := *p.members.Load()
+	all := make([]BackendStatus, len(members))
+	for i, m := range members {
+		all[i] = BackendStatus{
+			Backend:  m.backend,
+			State:    m.backend.State(now),
+			InFlight: m.backend.InFlight(),
+			Limit:    p.limit(m, config, now),
+			Queued:   m.queue.Tokens(now),
+			Index:    p.index.Stats(m.holder),
+		}
+	}
+	return all
+}
+
+// limit is the ConcurrencyThreshold that holds for a member at a moment.
+func (p *Pool) limit(m *member, config *Config, now time.Time) int {
+	threshold := m.backend.ConcurrencyThreshold()
+	if threshold == 0 {
+		threshold = config.ConcurrencyThreshold
+	}
+	return p.registry.Limit(m.backend, threshold, now)
+}
+
+// learned reports whether any backend has said which models it serves.
+func (p *Pool) learned() bool {
+	for _, b := range p.Backends() {
+		if _, ok := b.Models(); ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+package router
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+// Request is what a decision needs to know of a request. The router keeps Blocks
+// until the decision is completed: the caller must not change them before.
+type Request struct {
+	// Now is the moment of the decision.
+	Now time.Time
+	// Random is a uniformly random value, for the strategies that need one.
+	Random uint64
+	// Pool is where to route, as [Router.Resolve] gave it.
+	Pool *Pool
+	// Model is the served name of the model or adapter; backends that say they do
+	// not serve it take no part.
+	Model string
+
+	// Blocks are the block keys of the prompt; none when it has no usable prefix.
+	Blocks []kvindex.Key
+	// StreamBytes and HashedBytes are the length of the whole key stream and of the
+	// part that Blocks stand for, in bytes.
+	StreamBytes, HashedBytes int
+	// Prefix names the hashed part as a whole, 0 when there is none.
+	Prefix kvindex.Key
+	// Rendezvous is the key by which routers agree before they know anything,
+	// meaningful where HasPrefix is set.
+	Rendezvous kvindex.Key
+	HasPrefix  bool
+
+	// N is how many answers are asked for, which is what the request counts
+	// in-flight; 0 means 1.
+	N int
+	// Streamed says that the first token will be seen ([Router.FirstToken]).
+	Streamed bool
+
+	// Tried are the backends that failed this request already; they take no part.
+	Tried []*backends.Backend
+	// Pin is the id of the backend that should take the request, if it can.
+	Pin string
+	// PinRequired makes the request fail rather than go elsewhere.
+	PinRequired bool
+	// Waited says that the request comes out of the pool's waiting line.
+	Waited bool
+}
+
+func (r *Request) tried(b *backends.Backend) bool { return slices.Contains(r.Tried, b) }

@@ -1,0 +1,250 @@
+package router
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+// How soon it is worth asking again.
+const (
+	retryNoBackend = 2 * time.Second
+	retrySaturated = time.Second
+)
+
+// Options are a router's collaborators. The zero value works.
+type Options struct {
+	// Index decides who holds what. Default: a [kvindex.Memory] of default bounds.
+	Index kvindex.Index
+	// Hooks are told what happens.
+	Hooks Hooks
+	// Seed makes decision ids differ between routers.
+	Seed uint64
+	// Epoch is a moment near the router's start, from which recent assignments are
+	// reckoned.
+	Epoch time.Time
+}
+
+// Router decides for all pools of a process. All methods are safe for concurrent
+// use.
+type Router struct {
+	index   kvindex.Index
+	hooks   Hooks
+	seed    uint64
+	epoch   time.Time
+	ids     atomic.Uint64
+	catalog atomic.Pointer[catalog]
+	mu      sync.Mutex // serialises AddPool
+	views   sync.Pool
+}
+
+// New returns a router without pools.
+func New(o Options) *Router {
+	if o.Index == nil {
+		o.Index = kvindex.NewMemory(kvindex.MemoryConfig{})
+	}
+	r := &Router{index: o.Index, hooks: o.Hooks, seed: o.Seed, epoch: o.Epoch}
+	r.views.New = func() any { return new(view) }
+	r.catalog.Store(&catalog{})
+	return r
+}
+
+// AddPool adds a pool. The error names the setting that makes no sense, or the
+// model that another pool has already.
+func (r *Router) AddPool(spec PoolSpec) (*Pool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, err := newPool(spec, r.index)
+	if err != nil {
+		return nil, err
+	}
+	next, err := r.catalog.Load().with(p)
+	if err != nil {
+		return nil, err
+	}
+	r.catalog.Store(next)
+	return p, nil
+}
+
+// Pools returns the pools in the order in which they were added. The slice must not
+// be changed.
+func (r *Router) Pools() []*Pool { return r.catalog.Load().pools }
+
+// Resolve finds where a model's requests go. The error is a [*NotReadyError] while
+// some pool has not learned its models, else a [*UnknownModelError].
+func (r *Router) Resolve(model string) (Target, error) { return r.catalog.Load().resolve(model) }
+
+// Models lists every model that clients can ask for, once each.
+func (r *Router) Models() []ListedModel { return r.catalog.Load().list() }
+
+// Route chooses a backend for a request and takes a slot on it. The decision must
+// be given to [Router.Complete], once, whatever becomes of the request. The error
+// is a [*NoBackendError] or a [*SaturatedError]. Apart from the decision, and from
+// what the index grows by, it allocates nothing.
+func (r *Router) Route(req *Request) (*Decision, error) {
+	v := r.views.Get().(*view)
+	defer r.views.Put(v)
+	d, err := r.decide(v, req)
+	v.request = nil
+	if err != nil {
+		return nil, err
+	}
+	m := d.member
+	m.recent.add(req.Now.Sub(r.epoch))
+	d.ticket = m.queue.Push(d.PromptTokens-d.PredictedCached, req.Streamed, req.Now)
+	if len(req.Blocks) > 0 {
+		d.receipt = r.index.Record(m.holder, req.Blocks, kvindex.Stamp(req.Now.UnixNano()), kvindex.Predicted)
+	}
+	r.hooks.decided(d)
+	return d, nil
+}
+
+// decide lets the strategy choose until a slot has been acquired.
+func (r *Router) decide(v *view, req *Request) (*Decision, error) {
+	p := req.Pool
+	if none := v.look(p, req); none != nil {
+		return nil, none
+	}
+	if v.config.OnSaturation == Queue && !req.Waited && p.line.occupied() {
+		return nil, v.saturation(p) // those who wait come first
+	}
+	d := &Decision{Pool: p, Strategy: v.config.Strategy, At: req.Now, blocks: req.Blocks}
+	for {
+		c, none := r.choose(v)
+		if none != nil {
+			none.Pool, none.Model = p.name, req.Model
+			return nil, none
+		}
+		if c.candidate == nil {
+			return nil, v.saturation(p)
+		}
+		limit := c.candidate.limit
+		if c.over {
+			limit = backends.Unbounded
+		}
+		if c.candidate.member.backend.Acquire(&d.slot, req.N, limit) {
+			r.describe(d, v, c)
+			return d, nil
+		}
+		v.refresh() // somebody else took the last slot
+	}
+}
+
+// choose applies what comes before any strategy: pins, and pools of one.
+func (r *Router) choose(v *view) (choice, *NoBackendError) {
+	if pin := v.request.Pin; pin != "" {
+		if c := v.best(func(c *candidate) bool { return c.member.backend.ID == pin }, v.rendezvousLess); c != nil {
+			return choice{candidate: c, reason: Pinned, over: true}, nil
+		}
+		if v.request.PinRequired {
+			return choice{}, &NoBackendError{Pin: pin, RetryAfter: retryNoBackend}
+		}
+	}
+	if len(v.candidates) == 1 {
+		only := &v.candidates[0]
+		reason := OnlyBackend
+		if v.leastBad {
+			reason = LeastBad
+		}
+		if v.fits(only) {
+			return take(only, reason), nil
+		}
+		return saturated(v), nil
+	}
+	return strategies[v.config.Strategy](v), nil
+}
+
+// describe fills in what the decision rests on.
+func (r *Router) describe(d *Decision, v *view, c choice) {
+	d.Reason = c.reason
+	d.member = c.candidate.member
+	d.Backend = d.member.backend
+	d.PromptBlocks = len(v.request.Blocks)
+	d.MatchedBlocks = c.candidate.match
+	d.AvailableBlocks, d.AvailableCached = v.available()
+	d.PromptTokens = v.prompt
+	d.PredictedCached = c.candidate.cached
+	d.InFlight, d.Limit, d.Queued = c.candidate.inFlight, c.candidate.limit, c.candidate.queued
+	d.Eligible = len(v.candidates)
+	d.id = mix(r.seed + r.ids.Add(1))
+}
+
+// FirstToken tells that the first token of an answer came back at now. Only the
+// first call counts.
+func (r *Router) FirstToken(d *Decision, now time.Time) {
+	if !d.firstSeen.Swap(true) {
+		d.member.queue.FirstToken(&d.ticket, now)
+	}
+}
+
+// Complete takes in what came of a decision: the slot is released, the index
+// confirmed or corrected, the backend's health noted. Only the first call does
+// anything, and only it returns true.
+func (r *Router) Complete(d *Decision, o feedback.Outcome) bool {
+	if d.completed.Swap(true) {
+		return false
+	}
+	d.slot.Release()
+	if o.FirstByte {
+		r.FirstToken(d, o.Now)
+	} else if !d.firstSeen.Swap(true) {
+		d.member.queue.Leave(&d.ticket, o.Now)
+	}
+	r.learn(d, o)
+	d.blocks = nil // the caller may use them again
+	r.judge(d, o)
+	d.Pool.line.wake(d.slot.Count())
+	r.hooks.completed(d, o)
+	return true
+}
+
+// learn confirms in the index what the outcome proves, and takes back what it does
+// not.
+func (r *Router) learn(d *Decision, o feedback.Outcome) {
+	switch {
+	case len(d.blocks) == 0:
+	case o.Answered():
+		r.index.Record(d.member.holder, d.blocks, kvindex.Stamp(o.Now.UnixNano()), kvindex.Observed)
+	case o.Prefilled(): // stays predicted
+	default:
+		r.index.Retract(d.member.holder, d.blocks, d.receipt)
+	}
+}
+
+// judge notes what the outcome says about the backend's health.
+func (r *Router) judge(d *Decision, o feedback.Outcome) {
+	registry := d.Pool.registry
+	switch o.Blame {
+	case feedback.Healthy:
+		registry.Succeeded(d.Backend)
+	case feedback.Overloaded:
+		registry.Cool(d.Backend, o.Now, o.RetryAfter)
+	case feedback.Strike:
+		if registry.Failed(d.Backend, o.Now) {
+			r.hooks.ejected(d.Pool, d.Backend, d.Backend.Retry(o.Now))
+		}
+	case feedback.Neutral:
+	}
+}
+
+// Find returns the pool with a name, nil when there is none.
+func (r *Router) Find(pool string) *Pool {
+	pools := r.Pools()
+	if i := slices.IndexFunc(pools, func(p *Pool) bool { return p.name == pool }); i >= 0 {
+		return pools[i]
+	}
+	return nil
+}
+
+// mix spreads a counter over 64 bits (the finaliser of splitmix64).
+func mix(x uint64) uint64 {
+	x += 0x9E3779B97F4A7C15
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}

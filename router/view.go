@@ -1,0 +1,265 @@
+package router
+
+import (
+	"math"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+)
+
+// inFlightTokens is what one request in flight costs, in tokens of prefill: decode
+// steps slow a prefill down.
+const inFlightTokens = 300
+
+// loadSlack is how many requests a backend may have above load_factor × the mean.
+const loadSlack = 4
+
+// candidate is one backend that can take the request, as it was when the decision
+// was made.
+type candidate struct {
+	member *member
+	// match is how many leading blocks it is thought to hold.
+	match int
+	// cached and uncached are the prompt's tokens predicted cached there, or not.
+	cached, uncached int
+	// queued estimates the tokens it has still to prefill.
+	queued int
+	// inFlight and limit are its load and its threshold at this moment.
+	inFlight, limit int
+	// scale is the mean weight ÷ its weight: load counts more on a smaller box.
+	scale float64
+	// full is rule 1: at the threshold, or far above the mean.
+	full bool
+}
+
+// load is the candidate's in-flight as if all backends were of one size.
+func (c *candidate) load() float64 { return float64(c.inFlight) * c.scale }
+
+// atThreshold reports whether its threshold leaves no room.
+func (c *candidate) atThreshold() bool { return c.inFlight >= c.limit }
+
+// view is what a strategy sees of a pool: the candidates and the request. It is
+// reused from one decision to the next.
+type view struct {
+	config     *Config
+	request    *Request
+	candidates []candidate
+	prompt     int // estimated tokens of the prompt
+	leastBad   bool
+	unshared   bool // replicas run without a fresh shared view
+
+	depths []int
+}
+
+// look fills the view for a request; without any candidate it says what kept the
+// backends out.
+func (v *view) look(p *Pool, req *Request) *NoBackendError {
+	v.config, v.request = p.config.Load(), req
+	v.unshared = v.config.Replicas > 1
+	members := *p.members.Load()
+	v.candidates = v.candidates[:0]
+	for _, m := range members {
+		if v.takesPart(m) && m.backend.State(req.Now) == backends.Up {
+			v.candidates = append(v.candidates, candidate{member: m})
+		}
+	}
+	v.leastBad = len(v.candidates) == 0
+	if v.leastBad {
+		worst := v.returnsFirst(members)
+		if worst == nil {
+			return v.nobody(p, members)
+		}
+		v.candidates = append(v.candidates, candidate{member: worst})
+	}
+	v.measure(p)
+	return nil
+}
+
+// takesPart reports whether a member may take the request, its health aside.
+func (v *view) takesPart(m *member) bool {
+	return m.backend.Serves(v.request.Model) && !v.request.tried(m.backend)
+}
+
+// returnsFirst is the least bad of the members that are ejected or cooling: trying
+// it beats failing closed. Nil when there is none.
+func (v *view) returnsFirst(members []*member) *member {
+	var first *member
+	var at time.Time
+	for _, m := range members {
+		if state := m.backend.State(v.request.Now); !v.takesPart(m) || state != backends.Ejected && state != backends.Cooling {
+			continue
+		}
+		if back := m.backend.Retry(v.request.Now); first == nil || back.Before(at) {
+			first, at = m, back
+		}
+	}
+	return first
+}
+
+// nobody says why no member can take the request.
+func (v *view) nobody(p *Pool, members []*member) *NoBackendError {
+	none := &NoBackendError{Pool: p.name, Model: v.request.Model, Total: len(members), RetryAfter: retryNoBackend}
+	for _, m := range members {
+		switch state := m.backend.State(v.request.Now); {
+		case !m.backend.Serves(v.request.Model):
+			none.OtherModel++
+		case state == backends.Unreachable:
+			none.Unreachable++
+		case state == backends.Draining:
+			none.Draining++
+		case v.request.tried(m.backend):
+			none.Tried++
+		}
+	}
+	return none
+}
+
+// measure fills in match, prediction and load of every candidate.
+func (v *view) measure(p *Pool) {
+	req := v.request
+	predictor := feedback.NewPredictor(0, 0)
+	v.prompt = predictor.Tokens(req.StreamBytes)
+	if n := p.index.Holders(); cap(v.depths) < n {
+		v.depths = make([]int, n+n/2)
+	}
+	v.depths = v.depths[:cap(v.depths)]
+	p.index.Match(req.Blocks, v.depths)
+
+	weight := 0.0
+	for i := range v.candidates {
+		weight += v.candidates[i].member.backend.Weight()
+	}
+	weight /= float64(len(v.candidates))
+	for i := range v.candidates {
+		c := &v.candidates[i]
+		if h := int(c.member.holder); h < len(v.depths) {
+			c.match = v.depths[h]
+		}
+		c.cached = predictor.Cached(c.match*v.config.BlockBytes, v.prompt)
+		c.uncached = v.prompt - c.cached
+		c.queued = c.member.queue.Tokens(req.Now)
+		c.scale = weight / c.member.backend.Weight()
+		c.limit = p.limit(c.member, v.config, req.Now)
+	}
+	v.refresh()
+}
+
+// refresh reads the load again and decides who is full.
+func (v *view) refresh() {
+	mean := 0.0
+	for i := range v.candidates {
+		c := &v.candidates[i]
+		c.inFlight = c.member.backend.InFlight()
+		mean += c.load()
+	}
+	mean /= float64(len(v.candidates))
+	bound := math.Inf(1)
+	if v.config.LoadFactor > 0 {
+		bound = v.config.LoadFactor*mean + loadSlack
+	}
+	for i := range v.candidates {
+		c := &v.candidates[i]
+		c.full = !v.fits(c) || c.load() > bound
+	}
+}
+
+// fits reports whether the request fits under the candidate's threshold: as
+// [backends.Backend.Acquire] decides it.
+func (v *view) fits(c *candidate) bool {
+	n := max(v.request.N, 1)
+	return c.inFlight == 0 && c.limit > 0 || c.inFlight+n <= c.limit
+}
+
+// cost estimates what the request would wait for and take on a candidate, in tokens
+// of prefill.
+func (v *view) cost(c *candidate) float64 {
+	return v.work(c, v.config.W) + inFlightTokens*c.load()
+}
+
+// work is weight × the prompt's uncached tokens, and the tokens queued before them.
+func (v *view) work(c *candidate, weight float64) float64 {
+	return (weight*float64(c.uncached) + float64(c.queued)) * c.scale
+}
+
+// hashedBlocks is the length of the hashed prompt in blocks.
+func (v *view) hashedBlocks() float64 {
+	return float64(v.request.HashedBytes) / float64(v.config.BlockBytes)
+}
+
+// available is the best match on any candidate.
+func (v *view) available() (match, cached int) {
+	for i := range v.candidates {
+		match = max(match, v.candidates[i].match)
+		cached = max(cached, v.candidates[i].cached)
+	}
+	return match, cached
+}
+
+// saturation says that everybody who could take the request is full.
+func (v *view) saturation(p *Pool) *SaturatedError {
+	return &SaturatedError{
+		Pool:       p.name,
+		Backends:   len(v.candidates),
+		Wait:       v.config.OnSaturation == Queue,
+		RetryAfter: retrySaturated,
+	}
+}
+
+// best returns the candidate that comes first by less among those that pass keep;
+// nil when none passes.
+func (v *view) best(keep func(*candidate) bool, less func(a, b *candidate) bool) *candidate {
+	var best *candidate
+	for i := range v.candidates {
+		c := &v.candidates[i]
+		if keep(c) && (best == nil || less(c, best)) {
+			best = c
+		}
+	}
+	return best
+}
+
+// cheapest returns the candidate of the smallest cost among those that pass keep.
+func (v *view) cheapest(keep func(*candidate) bool) *candidate {
+	return v.best(keep, func(a, b *candidate) bool {
+		if costA, costB := v.cost(a), v.cost(b); costA != costB {
+			return costA < costB
+		}
+		return v.settle(a, b)
+	})
+}
+
+// fewestInFlight returns the least loaded candidate among those that pass keep.
+func (v *view) fewestInFlight(keep func(*candidate) bool) *candidate {
+	return v.best(keep, func(a, b *candidate) bool {
+		if loadA, loadB := a.load(), b.load(); loadA != loadB {
+			return loadA < loadB
+		}
+		return v.settle(a, b)
+	})
+}
+
+// settle breaks a tie: by rendezvous order where the prompt has a prefix, so that
+// replicas agree; else by recent assignments, so that it spreads.
+func (v *view) settle(a, b *candidate) bool {
+	if !v.request.HasPrefix {
+		if recentA, recentB := a.member.recent.level(), b.member.recent.level(); recentA != recentB {
+			return recentA < recentB
+		}
+	}
+	return v.rendezvousLess(a, b)
+}
+
+// rendezvousLess orders by rendezvous score, highest first, and by id where even
+// those are equal, so that the order of candidates never matters.
+func (v *view) rendezvousLess(a, b *candidate) bool {
+	scoreA := rendezvous(v.request.Rendezvous, a.member.hash, a.member.backend.Weight())
+	scoreB := rendezvous(v.request.Rendezvous, b.member.hash, b.member.backend.Weight())
+	if scoreA != scoreB {
+		return scoreA > scoreB
+	}
+	return a.member.backend.ID < b.member.backend.ID
+}
+
+func anyone(*candidate) bool    { return true }
+func notFull(c *candidate) bool { return !c.full }
