@@ -63,7 +63,7 @@ type fleet struct {
 }
 
 func (f *fleet) start(ctx context.Context, dir string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "./cmd/warmroute", "./cmd/enginesim")
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", dir+string(filepath.Separator), "./cmd/warmroute", "./cmd/enginesim")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
