@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/internal/enginesim/server"
+)
+
+const (
+	// keepAlive is how long an idle connection stays open, as under uvicorn.
+	keepAlive = 5 * time.Second
+	// headerTimeout bounds how long a client may take over its headers.
+	headerTimeout = 30 * time.Second
+	// shutdownTimeout bounds how long requests may take to notice the end.
+	shutdownTimeout = 2 * time.Second
+)
+
+const longHelp = `An engine double: a vLLM-like HTTP server that needs no GPU.
+
+Prompts are cut into tokens, looked up in a block-wise prefix cache and computed
+in a continuous batch whose steps take as long as they would on the hardware of
+the profile. Answers are made-up words; usage, cached tokens, metrics, queueing
+and preemption are the model's.
+
+Profiles: %s.
+
+Beside vLLM's routes there are two of its own:
+  POST /sim/fault   break something: {"lose_cache":true}, {"die_after_events":3},
+                    {"hang":"headers"|"stream"}, {"status":503,"count":2,"retry_after":1},
+                    {"slow":4}, {"sleep":true}, {"unhealthy":true}; {"clear":true} mends all
+  GET  /sim/state   what the caches truly hold, and the last requests`
+
+const examples = `  enginesim --listen 127.0.0.1:8001 --model sim
+  enginesim --model llama --profile llama-70b-8xh100 --speed 20
+  enginesim --model sim --engines 4 --kv-tokens 100000 --prompt-tokens-details=false`
+
+// options are the flags.
+type options struct {
+	listen  string
+	verbose bool
+	server  server.Config
+}
+
+// run is the program: it returns the exit code, 0 after a signal or --help, 2
+// for flags that make no sense, 1 for all else.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	opts := options{server: server.DefaultConfig()}
+	cmd := newCommand(&opts)
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(stderr, "enginesim: %s\n", oneLine(err))
+		if _, ok := errors.AsType[*usageError](err); ok {
+			return 2
+		}
+		return 1
+	}
+	return 0
+}
+
+// usageError is a mistake in the flags.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// oneLine joins the lines of an error.
+func oneLine(err error) string {
+	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "enginesim: "), "\n", "; ")
+}
+
+func newCommand(opts *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "enginesim",
+		Short:         "a vLLM-like server without a GPU",
+		Long:          fmt.Sprintf(longHelp, strings.Join(enginesim.ProfileNames(), ", ")),
+		Example:       examples,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &usageError{fmt.Errorf("unexpected argument %q: all settings are flags, see --help", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), opts, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return &usageError{fmt.Errorf("%w, see --help", err)}
+	})
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	f, c := cmd.Flags(), &opts.server
+	f.SortFlags = false
+	f.StringVar(&opts.listen, "listen", "127.0.0.1:8000", "`address` to listen on, host:port")
+	f.StringSliceVar(&c.Model, "model", c.Model, "served model `name`; further ones are adapters of the first (repeat or separate by commas)")
+	f.StringVar(&c.Profile, "profile", c.Profile, "timing profile `name`")
+	f.Float64Var(&c.Speed, "speed", c.Speed, "model seconds that pass in a second")
+	f.IntVar(&c.KVTokens, "kv-tokens", 0, "KV cache of each engine in `tokens` (default: the profile's)")
+	f.IntVar(&c.BlockSize, "block-size", c.BlockSize, "`tokens` in a KV block")
+	f.IntVar(&c.MaxModelLen, "max-model-len", c.MaxModelLen, "prompt and answer together in `tokens`, at most the KV cache")
+	f.BoolVar(&c.PromptTokensDetails, "prompt-tokens-details", c.PromptTokensDetails, "report cached tokens in usage")
+	f.BoolVar(&c.NullForZero, "null-for-zero", false, "report a complete miss as null details, as vLLM before 0.23")
+	f.IntVar(&c.Engines, "engines", c.Engines, "data-parallel engines behind the one URL")
+	f.Uint64Var(&c.Seed, "seed", 0, "seed of the generated text")
+	f.BoolVar(&opts.verbose, "verbose", false, "log every generation request to stderr")
+	return cmd
+}
+
+// serve listens until ctx ends.
+func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
+	level := slog.LevelWarn
+	if opts.verbose {
+		level = slog.LevelDebug
+	}
+	opts.server.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	if opts.server.Speed == 0 {
+		return &usageError{errors.New("--speed: must be > 0, is 0")}
+	}
+	engine, err := server.New(opts.server)
+	if err != nil {
+		return &usageError{err}
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", opts.listen)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s: %w: choose another --listen address", opts.listen, err)
+	}
+	fmt.Fprintf(stdout, "enginesim: serving %s as %s on http://%s\n",
+		opts.server.Profile, strings.Join(opts.server.Model, ", "), listener.Addr())
+	return serveHTTP(ctx, engine, listener)
+}
+
+// serveHTTP serves an engine on a listener until ctx ends.
+func serveHTTP(ctx context.Context, engine *server.Server, listener net.Listener) error {
+	srv := &http.Server{Handler: engine, IdleTimeout: keepAlive, ReadHeaderTimeout: headerTimeout}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return engine.Run(ctx) })
+	group.Go(func() error {
+		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		if err := srv.Shutdown(end); err != nil {
+			return srv.Close()
+		}
+		return nil
+	})
+	return group.Wait()
+}

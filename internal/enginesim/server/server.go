@@ -1,0 +1,201 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// maxBodyBytes bounds a request body.
+const maxBodyBytes = 256 << 20
+
+// Server is a vLLM-like HTTP server over engine models. It is an
+// [http.Handler]; [Server.Run] must run for generation requests to be answered.
+type Server struct {
+	cfg       Config
+	fleet     *fleet
+	faults    *faults
+	mux       *http.ServeMux
+	started   time.Time
+	maxTokens int
+	blockSize int
+	ids       atomic.Uint64
+}
+
+// New returns a server with empty caches. Model time begins now.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("enginesim: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	model, err := cfg.engine()
+	if err != nil {
+		return nil, fmt.Errorf("enginesim: %w", err)
+	}
+	fleet, err := newFleet(model, cfg.Engines, cfg.Speed)
+	if err != nil {
+		return nil, fmt.Errorf("enginesim: %w", err)
+	}
+	s := &Server{
+		cfg:       cfg,
+		fleet:     fleet,
+		faults:    newFaults(),
+		mux:       http.NewServeMux(),
+		started:   time.Now(),
+		maxTokens: fleet.engines[0].MaxTokens(),
+		blockSize: fleet.engines[0].BlockSize(),
+	}
+	s.routes()
+	return s, nil
+}
+
+// Run lets model time follow the clock until ctx ends. Requests that are under
+// way then are answered 503 or cut off, as are all later ones. It returns an
+// error only when it has run before.
+func (s *Server) Run(ctx context.Context) error { return s.fleet.run(ctx) }
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+func (s *Server) routes() {
+	for path, handler := range map[string]http.HandlerFunc{
+		"POST /v1/chat/completions":      s.generation(s.handleChat, writeError),
+		"POST /v1/completions":           s.generation(s.handleCompletions, writeError),
+		"POST /v1/responses":             s.generation(s.handleResponses, writeError),
+		"POST /v1/messages":              s.generation(s.handleMessages, writeAnthropicError),
+		"POST /v1/embeddings":            s.generation(s.handleEmbeddings, writeError),
+		"POST /v1/messages/count_tokens": s.handleCountTokens,
+		"POST /tokenize":                 s.handleTokenize,
+		"GET /v1/models":                 s.handleModels,
+		"GET /health":                    s.handleHealth,
+		"GET /ping":                      s.handleHealth,
+		"POST /ping":                     s.handleHealth,
+		"GET /load":                      s.handleLoad,
+		"GET /version":                   s.handleVersion,
+		"GET /metrics":                   s.handleMetrics,
+		"POST /reset_prefix_cache":       s.handleReset,
+		"POST /sleep":                    s.handleSleep,
+		"POST /wake_up":                  s.handleWake,
+		"GET /is_sleeping":               s.handleIsSleeping,
+		"POST /sim/fault":                s.handleFault,
+		"GET /sim/state":                 s.handleState,
+	} {
+		s.mux.HandleFunc(path, handler)
+	}
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusNotFound, map[string]string{"detail": "Not Found"})
+	})
+}
+
+// generation wraps the handler of a route that generates: faults come first,
+// and the errors it returns are written in its dialect.
+func (s *Server) generation(
+	handle func(http.ResponseWriter, *http.Request) *apiError, writeErr func(http.ResponseWriter, *apiError),
+) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if status, retryAfter := s.faults.gate(r.Context()); status != 0 {
+			refuse(w, status, retryAfter, writeErr)
+			return
+		}
+		err := handle(w, r)
+		if s.cfg.Logger.Enabled(r.Context(), slog.LevelDebug) {
+			status := http.StatusOK
+			if err != nil {
+				status = err.status
+			}
+			s.cfg.Logger.LogAttrs(r.Context(), slog.LevelDebug, "request",
+				slog.String("path", r.URL.Path), slog.Int("status", status))
+		}
+		if err != nil {
+			writeErr(w, err)
+		}
+	}
+}
+
+// readBody reads a whole request body.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *apiError) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, &apiError{
+			status: http.StatusRequestEntityTooLarge, kind: "BadRequestError",
+			message: fmt.Sprintf("request body is larger than %d bytes", maxBodyBytes),
+		}
+	}
+	if err != nil {
+		return nil, invalidBody("reading request body: " + err.Error())
+	}
+	return data, nil
+}
+
+// decode reads a JSON request.
+func decode(w http.ResponseWriter, r *http.Request, into any) *apiError {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return invalidBody("Unsupported Media Type: Only 'application/json' is allowed")
+	}
+	data, apiErr := readBody(w, r)
+	if apiErr != nil {
+		return apiErr
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return invalidBody("JSON decode error: " + err.Error())
+	}
+	return nil
+}
+
+// checkModel returns the served name that a request means; empty means the
+// first.
+func (s *Server) checkModel(name string) (string, *apiError) {
+	if name == "" {
+		return s.cfg.Model[0], nil
+	}
+	if !slices.Contains(s.cfg.Model, name) {
+		return "", unknownModel(name)
+	}
+	return name, nil
+}
+
+// nextID returns an id that no earlier request had.
+func (s *Server) nextID() string {
+	n := s.ids.Add(1)
+	return fmt.Sprintf("%016x%016x", s.cfg.Seed*0x9e3779b97f4a7c15, n)
+}
+
+// requestID returns the id of a request: the client's, or a new one.
+func (s *Server) requestID(r *http.Request) string {
+	if id := r.Header.Get("X-Request-Id"); id != "" {
+		return id
+	}
+	return s.nextID()
+}
+
+// ended turns the error that a generation ended with into the answer of a
+// request whose headers are not out yet. A client that has gone gets none.
+func ended(err error) *apiError {
+	if errors.Is(err, errStopped) {
+		return &apiError{status: http.StatusServiceUnavailable, kind: "ServiceUnavailableError", message: err.Error()}
+	}
+	return &apiError{status: statusClientGone, kind: "ClientDisconnected", message: err.Error()}
+}
+
+// statusClientGone is written to nobody; it shows in logs.
+const statusClientGone = 499
+
+// positive checks a token limit.
+func positive(name string, value *int) (int, *apiError) {
+	if value == nil {
+		return 0, nil
+	}
+	if *value < 1 {
+		return 0, badRequest(name+" must be at least 1, got "+strconv.Itoa(*value)+".", name)
+	}
+	return *value, nil
+}
