@@ -32,7 +32,7 @@
 //
 // # Limits
 //
-// A body nested deeper than MaxDepth levels, or with more than MaxValues JSON
+// A body nested deeper than [MaxDepth] levels, or with more than [MaxValues] JSON
 // values, is refused before anything is allocated for it, because a parsed value
 // takes a hundred times the memory of the shortest one. Completions and input
 // lists are read in place without a tree: prompts of token ids have no limit

@@ -1,74 +1,145 @@
 package prompt
 
-import "github.com/warmroute/warmroute/kvindex"
+import (
+	"sync"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+// MaxN is the most answers a request counts as, in [Request.N].
+const MaxN = 16384
 
 // UsageAsk says what a request says about stream_options.include_usage.
 type UsageAsk uint8
 
 // What a request may say about the usage of its stream.
 const (
-	// UsageUnset: it does not say.
+	// UsageUnset means that the request does not say.
 	UsageUnset UsageAsk = iota
-	// UsageYes: include_usage is true.
+	// UsageYes means that include_usage is true.
 	UsageYes
-	// UsageNo: include_usage is false.
+	// UsageNo means that include_usage is false.
 	UsageNo
 )
 
-// Request is what was read from one body.
+// Request is what was read from one body. It is pooled: it belongs to the caller
+// of [Parse] until [Request.Release]. It is not safe for concurrent use.
 type Request struct {
+	kind Kind
+	body []byte // what the envelope's values point into
+	env  envelope
+
 	model, salt, cacheKey, previous string
+	streaming                       bool
+	usage                           UsageAsk
+	n                               int
+	noEvidence                      bool
+	values                          int // JSON values met, what the tree's size goes by
+
+	parser *fastjson.Parser
+	tree   tree
+
+	w      writer
+	limit  int  // the prefixLength that w was written with
+	ready  bool // w holds the stream
+	keys   []kvindex.Key
+	names  interner
+	pooled bool
 }
 
-// Keys are the block keys of one prompt in one scope.
-type Keys struct {
-	// Blocks holds one key per full block, chained from the scope's seed.
-	Blocks []kvindex.Key
-	// StreamBytes is the length of the whole key stream in bytes.
-	StreamBytes int
-	// HashedBytes is how many leading bytes of it were hashed.
-	HashedBytes int
-	// Prefix names the whole hashed stream (kvindex.PrefixKey).
-	Prefix kvindex.Key
-	// Rendezvous is kvindex.RendezvousKey, mixed with the hint.
-	Rendezvous kvindex.Key
-	// HasPrefix reports whether there are at least two blocks.
-	HasPrefix bool
+// What a pooled Request may keep. A larger body, tree or stream is dropped on
+// Release.
+const (
+	keepBytes  = 1 << 20
+	keepValues = 1 << 15
+	keepKeys   = keepBytes / kvindex.MinBlockBytes
+)
+
+var requests = sync.Pool{New: func() any { return &Request{parser: new(fastjson.Parser)} }}
+
+// Release gives r back to the pool. Strings read from it stay valid; its [Keys]
+// do not. A second Release in a row does nothing.
+func (r *Request) Release() {
+	if r.pooled {
+		return
+	}
+	if len(r.body) > keepBytes || r.values > keepValues {
+		r.parser = new(fastjson.Parser)
+	}
+	if r.w.stream.Cap() > keepBytes || cap(r.w.json) > keepBytes {
+		r.w = writer{}
+	}
+	if cap(r.keys) > keepKeys {
+		r.keys = nil
+	}
+	*r = Request{parser: r.parser, w: r.w, keys: r.keys, names: r.names, pooled: true}
+	requests.Put(r)
 }
 
-// Parse reads body.
-func Parse(kind Kind, body []byte) (*Request, error) { return &Request{}, nil }
-
-// Release returns r to the pool.
-func (r *Request) Release() {}
+// Kind returns the kind the body was parsed as.
+func (r *Request) Kind() Kind { return r.kind }
 
 // Model returns the model, empty when the request names none.
 func (r *Request) Model() string { return r.model }
 
 // Streaming reports whether the answer is to be streamed.
-func (r *Request) Streaming() bool { return false }
+func (r *Request) Streaming() bool { return r.streaming }
 
-// N returns how many answers are asked for, at least 1.
-func (r *Request) N() int { return 1 }
+// N returns how many sequences the engine runs for the request: the larger of n
+// and best_of, times the number of prompts of a batch. It is at least 1 and at
+// most [MaxN].
+func (r *Request) N() int { return r.n }
 
 // UsageAsked returns what the request says about stream_options.include_usage.
-func (r *Request) UsageAsked() UsageAsk { return UsageUnset }
+// Only chat and text completions have that option; the others report usage
+// unasked.
+func (r *Request) UsageAsked() UsageAsk { return r.usage }
 
-// Salt returns cache_salt.
+// Salt returns cache_salt, empty when there is none.
 func (r *Request) Salt() string { return r.salt }
 
-// CacheKey returns prompt_cache_key.
+// CacheKey returns prompt_cache_key, empty when there is none.
 func (r *Request) CacheKey() string { return r.cacheKey }
 
-// PreviousResponseID returns previous_response_id.
+// PreviousResponseID returns previous_response_id, empty when there is none.
 func (r *Request) PreviousResponseID() string { return r.previous }
 
-// NoEvidence reports whether the cached-token numbers of this request say nothing
-// about the cache.
-func (r *Request) NoEvidence() bool { return false }
+// NoEvidence reports whether the cached-token numbers of the answer say nothing
+// about the cache: several answers or prompts, logprobs of the prompt (or echo
+// with logprobs), beam search, prompt embeddings, truncation, a previous response,
+// or tools that the engine runs itself.
+func (r *Request) NoEvidence() bool { return r.noEvidence }
 
-// HasBinary reports whether the prompt has images, audio, video or embeddings.
-func (r *Request) HasBinary() bool { return false }
+// HasBinary reports whether the prompt has images, audio, video, files or
+// embeddings, which the stream knows only by their hash. It builds the stream if
+// [Request.Hash] has not.
+func (r *Request) HasBinary() bool {
+	if !r.ready {
+		r.write(kvindex.Unlimited)
+	}
+	return r.w.binary
+}
 
-// Hash builds the key stream and its keys for a scope.
-func (r *Request) Hash(scope kvindex.Scope, prefixLength int, hint string) Keys { return Keys{} }
+// interner remembers the last few strings made of bytes, so that the models and
+// tenants a pooled Request meets again and again are not allocated anew.
+type interner [16]string
+
+// longestName is the longest string an interner keeps, in bytes.
+const longestName = 256
+
+func (t *interner) text(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	slot := &t[(len(b)+int(b[0])+5*int(b[len(b)-1]))%len(t)]
+	if *slot == string(b) {
+		return *slot
+	}
+	s := string(b)
+	if len(s) <= longestName {
+		*slot = s
+	}
+	return s
+}
