@@ -1,0 +1,124 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/router"
+)
+
+// PoolSpecs returns the pools as the router takes them: a URL of several
+// data-parallel ranks has become one backend for each, and a backend that is there
+// twice stands there once.
+func (c *Config) PoolSpecs() []router.PoolSpec {
+	specs := make([]router.PoolSpec, 0, len(c.Pools))
+	for _, p := range c.Pools {
+		spec := router.PoolSpec{
+			Name:     p.Name,
+			Config:   p.Routing.router(),
+			Ejection: backends.Ejection(p.Ejection),
+			Backends: p.specs(),
+		}
+		for _, m := range p.Models {
+			spec.Models = append(spec.Models, router.ModelSpec(m))
+		}
+		specs = append(specs, spec)
+	}
+	return specs
+}
+
+// specs returns the pool's backends, the ranks one by one.
+func (p *Pool) specs() []backends.Spec {
+	var all []backends.Spec
+	seen := make(map[string]bool)
+	for _, b := range p.Backends {
+		if id, err := parseURL(b.URL); err == nil {
+			if seen[id] {
+				continue
+			}
+			seen[id] = true
+		}
+		spec := backends.Spec{URL: b.URL, Rank: backends.NoRank, Weight: b.Weight, ConcurrencyThreshold: b.ConcurrencyThreshold}
+		if b.DataParallelRanks == 0 {
+			all = append(all, spec)
+		}
+		for rank := range b.DataParallelRanks {
+			spec.Rank = rank
+			all = append(all, spec)
+		}
+	}
+	return all
+}
+
+// TransportConfig returns how the engines are reached.
+func (c *Config) TransportConfig() transport.Config {
+	t := transport.DefaultConfig()
+	t.Connect, t.FirstByte, t.Idle = c.Timeouts.Connect, c.Timeouts.FirstByte, c.Timeouts.Idle
+	return t
+}
+
+// router returns the settings as the router names them.
+func (r Routing) router() router.Config {
+	return router.Config{
+		Strategy:             r.Strategy,
+		PrefixLength:         r.PrefixLength,
+		ConcurrencyThreshold: r.ConcurrencyThreshold,
+		MinMatchRatio:        r.MinMatchRatio,
+		LoadFactor:           r.LoadFactor,
+		QueueGuard:           r.QueueGuard,
+		W:                    r.W,
+		OnSaturation:         r.OnSaturation,
+		PromptCacheKey:       r.PromptCacheKey,
+		Replicas:             r.Replicas,
+		BlockBytes:           r.BlockBytes,
+	}
+}
+
+// parseURL returns the identity of a backend. Unlike the registry's, its errors
+// never show a user name, since some put a key there.
+func parseURL(raw string) (id string, err error) {
+	if u, err := url.Parse(strings.TrimSpace(raw)); err == nil && u.User != nil {
+		return "", fmt.Errorf("%q: credentials do not belong into a backend's URL", showURL(raw))
+	} else if err != nil {
+		return "", errors.New("the URL does not parse: want http://host:port or https://host:port")
+	}
+	_, id, err = backends.ParseURL(raw)
+	return id, err
+}
+
+// showURL returns a URL without its credentials, query and fragment.
+func showURL(raw string) string {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil || u.Host == "" {
+		// What does not parse may hold anything.
+		return redacted
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// String returns the configuration in force as a file would say it, every default
+// spelled out and no secret shown.
+func (c *Config) String() string {
+	if c == nil {
+		return ""
+	}
+	out, err := yaml.Dump(c)
+	if err != nil {
+		return "# " + err.Error() + "\n"
+	}
+	return string(out)
+}
+
+// MarshalYAML keeps the credentials that a URL should not have had out of the text.
+func (b Backend) MarshalYAML() (any, error) {
+	type plain Backend
+	shown := plain(b)
+	shown.URL = showURL(b.URL)
+	return shown, nil
+}

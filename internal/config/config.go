@@ -1,0 +1,219 @@
+package config
+
+import (
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/router"
+)
+
+// Version is the version of the file format.
+const Version = 1
+
+// Config is everything that a router is configured with. [Default] is where every
+// reading of a file starts from.
+type Config struct {
+	// Version is the version of the file format, always 1. It must be in the file.
+	Version int `yaml:"version"`
+	// Listen is the address of the data plane, host:port. Default ":8080".
+	Listen string `yaml:"listen"`
+	// AdminListen is the address of the admin port. Default "127.0.0.1:9090": what
+	// it shows is for operators.
+	AdminListen string `yaml:"admin_listen"`
+	// Pools are the groups of backends; there must be one.
+	Pools []Pool `yaml:"pools"`
+	// Limits bound what requests may take of this process.
+	Limits Limits `yaml:"limits"`
+	// Timeouts bound what may take how long.
+	Timeouts Timeouts `yaml:"timeouts"`
+	// InjectUsage asks engines for usage on streams whose client did not, and takes
+	// the extra chunk out again. Default true.
+	InjectUsage bool `yaml:"inject_usage"`
+	// DecisionHeaders adds the x-warmroute-… headers to answers. Default true.
+	DecisionHeaders bool `yaml:"decision_headers"`
+	// AllowBackendPin lets a request name its backend in x-warmroute-backend.
+	// Default false.
+	AllowBackendPin bool `yaml:"allow_backend_pin"`
+	// ForwardCredentials sends the client's Authorization and x-api-key on to the
+	// engines. Default true.
+	ForwardCredentials bool `yaml:"forward_credentials"`
+	// KeySeed separates this fleet's block keys from those of any other. All
+	// replicas of a router must have the same. Default none.
+	KeySeed Secret `yaml:"key_seed,omitempty"`
+	// Log is what is logged, and how.
+	Log Log `yaml:"log"`
+
+	file  string
+	lines map[string]int // of what the file names, by path
+}
+
+// Pool is a group of backends that serve the same models.
+type Pool struct {
+	// Name is the pool's name in metrics, logs and errors; unique.
+	Name string `yaml:"name"`
+	// Models are the models the pool serves. Default none: the pool serves what its
+	// backends say they serve.
+	Models []Model `yaml:"models,omitempty"`
+	// Routing is how requests are spread over the backends.
+	Routing Routing `yaml:"routing"`
+	// Backends are the engines; there must be one.
+	Backends []Backend `yaml:"backends"`
+	// Ejection is when failures take a backend out of rotation.
+	Ejection Ejection `yaml:"ejection"`
+}
+
+// Model is a model that a pool serves: a name, or a name and what the engines call
+// it.
+type Model struct {
+	// Name is what clients ask for.
+	Name string `yaml:"name"`
+	// Served is what the engines call it. Default the name.
+	Served string `yaml:"served,omitempty"`
+}
+
+// Routing is how requests are spread over a pool's backends; [router.Config] says
+// what each setting means, and what it may be.
+type Routing struct {
+	Strategy             string              `yaml:"strategy"`
+	PrefixLength         int                 `yaml:"prefix_length"`
+	ConcurrencyThreshold int                 `yaml:"concurrency_threshold"`
+	MinMatchRatio        float64             `yaml:"min_match_ratio"`
+	LoadFactor           float64             `yaml:"load_factor"`
+	QueueGuard           float64             `yaml:"queue_guard"`
+	W                    float64             `yaml:"w"`
+	OnSaturation         router.OnSaturation `yaml:"on_saturation"`
+	PromptCacheKey       router.CacheKeyUse  `yaml:"prompt_cache_key"`
+	Replicas             int                 `yaml:"replicas"`
+	BlockBytes           int                 `yaml:"block_bytes"`
+}
+
+// Backend is one engine.
+type Backend struct {
+	// URL is the engine's base URL.
+	URL string `yaml:"url"`
+	// Weight is its share of load relative to the others. Default 1.
+	Weight float64 `yaml:"weight"`
+	// ConcurrencyThreshold is its own threshold. Default the pool's.
+	ConcurrencyThreshold int `yaml:"concurrency_threshold,omitempty"`
+	// DataParallelRanks makes the URL that many backends, one for each rank, which
+	// is sent as X-data-parallel-rank. Default 0: the URL is one cache.
+	DataParallelRanks int `yaml:"data_parallel_ranks,omitempty"`
+}
+
+// Ejection is when failures take a backend out of rotation; [backends.Ejection]
+// says what each setting means.
+type Ejection struct {
+	Failures   int           `yaml:"failures"`
+	Base       time.Duration `yaml:"base"`
+	Max        time.Duration `yaml:"max"`
+	MaxShare   float64       `yaml:"max_share"`
+	SlowStart  time.Duration `yaml:"slow_start"`
+	MaxCooling time.Duration `yaml:"max_cooling"`
+}
+
+// Limits bound what requests may take of this process.
+type Limits struct {
+	// BodyBytes bounds one request body, also once decompressed. Default 64 MiB.
+	BodyBytes Bytes `yaml:"body_bytes"`
+	// BodiesInFlightBytes bounds the memory of all request bodies together; beyond
+	// it requests wait. Default 1 GiB.
+	BodiesInFlightBytes Bytes `yaml:"bodies_in_flight_bytes"`
+	// HeaderBytes bounds the headers of one request. Default 64 KiB.
+	HeaderBytes Bytes `yaml:"header_bytes"`
+	// IndexBlocks bounds the entries of the index over all backends. Default
+	// 4,194,304, about 600 MB.
+	IndexBlocks int `yaml:"index_blocks"`
+	// MaxQueued bounds the requests that wait for a slot in pools that queue.
+	// Default 1,024.
+	MaxQueued int `yaml:"max_queued"`
+}
+
+// Timeouts bound what may take how long; [transport.Config] says more of the first
+// three.
+type Timeouts struct {
+	// Connect bounds the making of a connection to an engine. Default 3 s.
+	Connect time.Duration `yaml:"connect"`
+	// FirstByte bounds the wait for an answer's headers. An answer that is not
+	// streamed sends them only when it is done. Default 20 min.
+	FirstByte time.Duration `yaml:"first_byte"`
+	// Idle bounds the silence within an answer. Default 5 min.
+	Idle time.Duration `yaml:"idle"`
+	// Queue bounds the wait for a slot in pools that queue. Default 30 s.
+	Queue time.Duration `yaml:"queue"`
+	// ReadHeader bounds how long a client may take to send its headers. Default
+	// 10 s.
+	ReadHeader time.Duration `yaml:"read_header"`
+	// ShutdownDelay is how long requests are still taken after the signal to stop,
+	// while readiness says 503 and load balancers look away. Default 0.
+	ShutdownDelay time.Duration `yaml:"shutdown_delay"`
+	// ShutdownGrace is how long running requests then have to finish. Default 30 s.
+	ShutdownGrace time.Duration `yaml:"shutdown_grace"`
+}
+
+// Log is what is logged, and how.
+type Log struct {
+	// Level is the lowest level logged: debug, info, warn or error. Default info.
+	Level string `yaml:"level"`
+	// Format is text or json. Default text.
+	Format string `yaml:"format"`
+}
+
+// Default returns the configuration that an absent key falls back to. It lacks
+// only a pool.
+func Default() *Config {
+	t := transport.DefaultConfig()
+	return &Config{
+		Version:     Version,
+		Listen:      ":8080",
+		AdminListen: "127.0.0.1:9090",
+		Limits: Limits{
+			BodyBytes:           64 << 20,
+			BodiesInFlightBytes: 1 << 30,
+			HeaderBytes:         64 << 10,
+			IndexBlocks:         kvindex.DefaultMaxBlocks,
+			MaxQueued:           1024,
+		},
+		Timeouts: Timeouts{
+			Connect:       t.Connect,
+			FirstByte:     t.FirstByte,
+			Idle:          t.Idle,
+			Queue:         30 * time.Second,
+			ReadHeader:    10 * time.Second,
+			ShutdownGrace: 30 * time.Second,
+		},
+		InjectUsage:        true,
+		DecisionHeaders:    true,
+		ForwardCredentials: true,
+		Log:                Log{Level: "info", Format: "text"},
+	}
+}
+
+// DefaultPool returns what the absent keys of a pool fall back to. It lacks a name
+// and backends.
+func DefaultPool() Pool {
+	r, e := router.DefaultConfig(), backends.DefaultEjection()
+	return Pool{
+		Routing: Routing{
+			Strategy:             r.Strategy,
+			PrefixLength:         r.PrefixLength,
+			ConcurrencyThreshold: r.ConcurrencyThreshold,
+			MinMatchRatio:        r.MinMatchRatio,
+			LoadFactor:           r.LoadFactor,
+			QueueGuard:           r.QueueGuard,
+			W:                    r.W,
+			OnSaturation:         r.OnSaturation,
+			PromptCacheKey:       r.PromptCacheKey,
+			Replicas:             r.Replicas,
+			BlockBytes:           r.BlockBytes,
+		},
+		Ejection: Ejection(e),
+	}
+}
+
+// setDefaults implements defaulter.
+func (p *Pool) setDefaults() { *p = DefaultPool() }
+
+// setDefaults implements defaulter.
+func (b *Backend) setDefaults() { b.Weight = 1 }

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// maxFile bounds the size of a file.
+const maxFile = 8 << 20
+
+// Load reads and checks a file. The error joins one [*Error] for everything that is
+// wrong; [Each] takes it apart.
+func Load(path string) (*Config, []Warning, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("configuration file: %w", err)
+	}
+	if info.Size() > maxFile {
+		return nil, nil, &Error{File: path, Message: fmt.Sprintf("the file has %d bytes, at most %d", info.Size(), maxFile)}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("configuration file: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse reads and checks the content of a file; name is what errors call it.
+func Parse(name string, data []byte) (*Config, []Warning, error) {
+	return parse(name, data, os.LookupEnv)
+}
+
+func parse(name string, data []byte, lookup func(string) (string, bool)) (*Config, []Warning, error) {
+	if len(data) > maxFile {
+		return nil, nil, &Error{File: name, Message: fmt.Sprintf("the file has %d bytes, at most %d", len(data), maxFile)}
+	}
+	// Into a node first: it knows the line of everything, and duplicate keys are
+	// reported like every other mistake.
+	var document yaml.Node
+	if err := yaml.Load(data, &document, yaml.WithUniqueKeys(false)); err != nil {
+		return nil, nil, syntax(name, err)
+	}
+	c := Default()
+	c.file, c.lines = name, make(map[string]int)
+	c.Version = 0
+	d := &decoder{file: name, lookup: lookup, lines: c.lines}
+	root := &document
+	if root.Kind == yaml.DocumentNode && len(root.Content) > 0 {
+		root = root.Content[0]
+	}
+	if root.Kind == 0 || root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
+		return nil, nil, &Error{File: name, Message: "the file is empty: it needs version: 1 and pools"}
+	}
+	d.value(root, reflect.ValueOf(c).Elem(), "")
+	if d.values > maxValues {
+		return nil, nil, &Error{File: name, Message: errTooLarge.Error()}
+	}
+	warnings, err := c.validate(d.errs)
+	if err != nil {
+		return nil, warnings, err
+	}
+	return c, warnings, nil
+}
+
+// FromBackends returns the configuration of one pool, named "default", that serves
+// whatever the engines at these base URLs say they serve.
+func FromBackends(urls []string) (*Config, []Warning, error) {
+	c := Default()
+	pool := DefaultPool()
+	pool.Name = "default"
+	for _, u := range urls {
+		pool.Backends = append(pool.Backends, Backend{URL: u, Weight: 1})
+	}
+	c.Pools = []Pool{pool}
+	if len(urls) == 0 {
+		return nil, nil, errors.New("no backend is named")
+	}
+	warnings, err := c.Validate()
+	if err != nil {
+		return nil, warnings, err
+	}
+	return c, warnings, nil
+}
+
+// errNoConfig is what a nil configuration says of itself.
+var errNoConfig = errors.New("there is no configuration")
