@@ -1,0 +1,210 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+)
+
+// reread is how often the list of backends is looked at, so that one that arrives is
+// asked soon.
+const reread = time.Second
+
+// atOnce bounds how many engines [Poller.Once] asks at a time.
+const atOnce = 32
+
+// Poller keeps the model lists of backends up to date.
+type Poller struct {
+	config Config
+	get    Getter
+	hooks  Hooks
+
+	mu      sync.Mutex
+	targets map[string]*target // by base URL
+}
+
+// target is one base URL and the backends behind it.
+type target struct {
+	asking sync.Mutex // held while the URL is asked; not to be taken under Poller.mu
+
+	// Guarded by Poller.mu.
+	backends []*backends.Backend // at least one
+	failing  bool
+	answer   []backends.Model // the last good one
+	answered bool
+	stop     context.CancelFunc // of its loop; nil without one
+}
+
+// NewPoller returns a poller that asks through get. Settings that are zero or that
+// [Config.Validate] would refuse are taken as their defaults.
+func NewPoller(c Config, get Getter, hooks Hooks) *Poller {
+	return &Poller{
+		config:  c.withDefaults(),
+		get:     get,
+		hooks:   hooks.withDefaults(),
+		targets: make(map[string]*target),
+	}
+}
+
+// Once asks every backend in the list and returns when all have answered or failed.
+// The error joins what failed.
+func (p *Poller) Once(ctx context.Context, list []*backends.Backend) error {
+	p.mu.Lock()
+	var ask []*target
+	for url, group := range byURL(list) {
+		ask = append(ask, p.meet(url, group))
+	}
+	p.mu.Unlock()
+
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		errs []error
+		slot = make(chan struct{}, atOnce)
+	)
+	for _, t := range ask {
+		slot <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slot }()
+			if err := p.poll(ctx, t); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Run asks the backends that list returns until ctx ends, and then returns nil. The
+// list is looked at every second: what arrives is asked at once, what left no more.
+func (p *Poller) Run(ctx context.Context, list func() []*backends.Backend) error {
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	tick := time.NewTicker(reread)
+	defer tick.Stop()
+	for {
+		p.sync(ctx, list(), &loops)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// sync starts and ends loops so that there is one for each URL in the list.
+func (p *Poller) sync(ctx context.Context, list []*backends.Backend, loops *sync.WaitGroup) {
+	groups := byURL(list)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for url, group := range groups {
+		t := p.meet(url, group)
+		if t.stop != nil {
+			continue
+		}
+		var own context.Context
+		own, t.stop = context.WithCancel(ctx)
+		loops.Go(func() { p.loop(own, t) })
+	}
+	for url, t := range p.targets {
+		if groups[url] == nil {
+			if t.stop != nil {
+				t.stop()
+			}
+			delete(p.targets, url)
+		}
+	}
+}
+
+// meet returns the target of a URL with the backends that are behind it now. p.mu is
+// held.
+func (p *Poller) meet(url string, group []*backends.Backend) *target {
+	t := p.targets[url]
+	if t == nil {
+		t = &target{}
+		p.targets[url] = t
+	}
+	t.backends = group
+	if t.answered {
+		for _, b := range group {
+			if _, known := b.Models(); !known {
+				b.SetModels(t.answer) // a rank that arrived after the answer
+			}
+		}
+	}
+	return t
+}
+
+func (p *Poller) loop(ctx context.Context, t *target) {
+	for {
+		_ = p.poll(ctx, t) // the hooks have told
+		wait := time.NewTimer(p.pause())
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+	}
+}
+
+// pause is the interval give or take a tenth, so that engines are not asked in step.
+func (p *Poller) pause() time.Duration {
+	return time.Duration(float64(p.config.Interval) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // no secret
+}
+
+// poll asks one URL and passes on what it said.
+func (p *Poller) poll(ctx context.Context, t *target) error {
+	t.asking.Lock()
+	defer t.asking.Unlock()
+	p.mu.Lock()
+	first := t.backends[0]
+	p.mu.Unlock()
+	models, err := p.ask(ctx, first)
+	if err != nil {
+		err = fmt.Errorf("backend %s: %w", first.ID, err)
+	}
+
+	p.mu.Lock()
+	group := t.backends
+	if ctx.Err() != nil && err != nil {
+		p.mu.Unlock()
+		return err // nobody waits for it; that says nothing about the backend
+	}
+	was := t.failing
+	t.failing = err != nil
+	if err == nil {
+		t.answer, t.answered = models, true
+	}
+	p.mu.Unlock()
+
+	for _, b := range group {
+		switch {
+		case err != nil && !was:
+			p.hooks.Failed(b, err)
+		case err == nil && was:
+			p.hooks.Recovered(b)
+		}
+		if err == nil && b.SetModels(models) {
+			p.hooks.Changed(b)
+		}
+	}
+	return err
+}
+
+// byURL groups backends by what is asked.
+func byURL(list []*backends.Backend) map[string][]*backends.Backend {
+	groups := make(map[string][]*backends.Backend, len(list))
+	for _, b := range list {
+		url := b.URL.String()
+		groups[url] = append(groups[url], b)
+	}
+	return groups
+}
