@@ -1,0 +1,13 @@
+// Package workload holds the requests that demos, tests and replays send to a
+// fleet: generated ones, and loaders of recorded traces. There is one file per
+// workload.
+//
+// A workload of text ([Text]) is a list of sessions. Requests of one session
+// depend on each other: the next one is sent when the answer to the one before is
+// there and some thought has been given to it. How many sessions run at once is
+// the player's choice.
+//
+// The package owns no clock, no files and no randomness: offsets are durations,
+// readers take an [io.Reader], seeds are values. Equal seeds give equal workloads,
+// byte for byte. It must not import anything that routes or serves.
+package workload

@@ -1,0 +1,87 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Bounds of what a trace may hold, so that a wrong file ends in a message and not
+// in the machine's memory.
+const (
+	// MaxLineBytes bounds one line, unpacked.
+	MaxLineBytes = 16 << 20
+	// MaxTraceBytes bounds a whole trace, unpacked.
+	MaxTraceBytes = 2 << 30
+)
+
+// LineError says which line of a trace cannot be used, and why.
+type LineError struct {
+	// Line counts from 1.
+	Line int
+	// Err is the reason.
+	Err error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+
+// Unwrap returns the reason.
+func (e *LineError) Unwrap() error { return e.Err }
+
+// errTooLong is the reason of a line that exceeds [MaxLineBytes].
+var errTooLong = fmt.Errorf("longer than %d bytes", MaxLineBytes)
+
+// errTooLarge is the reason of a trace that exceeds [MaxTraceBytes].
+var errTooLarge = fmt.Errorf("the trace is larger than %d bytes unpacked", MaxTraceBytes)
+
+// eachLine calls use for every line of r that is not blank, with its number and
+// without its end. r is plain or gzip. The line is valid during the call only. The
+// error is a [*LineError].
+func eachLine(r io.Reader, use func(line []byte) error) error {
+	plain, err := unpack(r)
+	if err != nil {
+		return &LineError{Line: 1, Err: err}
+	}
+	bounded := &io.LimitedReader{R: plain, N: MaxTraceBytes + 1}
+	lines := bufio.NewScanner(bounded)
+	lines.Buffer(make([]byte, 64<<10), MaxLineBytes)
+	number := 0
+	for lines.Scan() {
+		number++
+		if line := bytes.TrimSpace(lines.Bytes()); len(line) > 0 {
+			if err := use(line); err != nil {
+				return &LineError{Line: number, Err: err}
+			}
+		}
+	}
+	err = lines.Err()
+	switch {
+	case bounded.N <= 0:
+		err = errTooLarge
+	case errors.Is(err, bufio.ErrTooLong):
+		err = errTooLong
+	case err == nil:
+		return nil
+	}
+	return &LineError{Line: number + 1, Err: err}
+}
+
+// unpack returns what is inside when r is gzip, else r.
+func unpack(r io.Reader) (io.Reader, error) {
+	peeked := bufio.NewReader(r)
+	magic, err := peeked.Peek(2)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return peeked, nil
+	}
+	inside, err := gzip.NewReader(peeked)
+	if err != nil {
+		return nil, fmt.Errorf("not a gzip file after all: %w", err)
+	}
+	return inside, nil
+}
