@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"go/ast"
+	"slices"
 	"strings"
 )
 
@@ -44,6 +45,9 @@ func checkPackageComments(t *tree) []string {
 	return sorted(breaches)
 }
 
+// toldByInterface are methods whose comment would only repeat the interface of the standard library they satisfy.
+var toldByInterface = []string{"Error", "Unwrap", "Is", "String", "ServeHTTP", "Len", "Less", "Swap"}
+
 // checkExportedDocs wants a comment on every exported package-level name and every exported method of an
 // exported type. A comment on a group of constants or variables covers the group. Programs, test files and
 // generated files are left out.
@@ -70,7 +74,8 @@ func undocumented(f *ast.File) []*ast.Ident {
 	for _, d := range f.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
-			if d.Name.IsExported() && d.Doc.Text() == "" && receiverExported(d) {
+			told := d.Recv != nil && slices.Contains(toldByInterface, d.Name.Name)
+			if d.Name.IsExported() && d.Doc.Text() == "" && receiverExported(d) && !told {
 				ids = append(ids, d.Name)
 			}
 		case *ast.GenDecl:

@@ -194,6 +194,8 @@ func Func() {}
 func Said() {}
 
 func (Doc) Method() {}
+func (Doc) Error() string { return "" }
+func Error() {}
 
 func (*Gen[T]) Generic() {}
 
@@ -225,8 +227,8 @@ var (
 		"cmd/x/run.go": "package main\nfunc Loose() {}\n",
 	})
 	expect(t, checkExportedDocs(tr),
-		"p/p.go:14: exported Func", "p/p.go:19: exported Method", "p/p.go:21: exported Generic",
-		"p/p.go:30: exported Lone", "p/p.go:3: exported Bare", "p/p.go:40: exported Y", "p/p.go:9: exported Inner",
+		"p/p.go:14: exported Func", "p/p.go:19: exported Method", "p/p.go:21: exported Error", "p/p.go:23: exported Generic",
+		"p/p.go:32: exported Lone", "p/p.go:3: exported Bare", "p/p.go:42: exported Y", "p/p.go:9: exported Inner",
 	)
 }
 
