@@ -1,0 +1,216 @@
+package telemetry
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/router"
+)
+
+// namespace is the prefix of every metric.
+const namespace = "warmroute"
+
+// Label values for what does not apply and for what is not known.
+const (
+	none  = "none"
+	other = "other"
+)
+
+// The classes of predicted hits, for the time to first token: what a request was
+// expected to find cached explains most of it.
+const (
+	hitNone = "none" // nothing
+	hitSome = "some" // less than half of the prompt
+	hitMost = "most" // half of it or more
+)
+
+// The kinds of usage reports.
+const (
+	usageReported = "reported"
+	usageNull     = "null"
+	usageAbsent   = "absent"
+	usageNonsense = "nonsense"
+)
+
+var (
+	durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280}
+	ttftBuckets     = []float64{.005, .01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
+)
+
+// metrics are what requests and decisions are counted in. Those of single backends
+// are in backendCollector.
+type metrics struct {
+	requests      *prometheus.CounterVec // pool, dialect, result
+	modelRequests *prometheus.CounterVec // pool, model
+	duration      *prometheus.HistogramVec
+	ttft          *prometheus.HistogramVec
+	requestBytes  *prometheus.CounterVec
+	responseBytes *prometheus.CounterVec
+	decisions     *prometheus.CounterVec // pool, strategy, reason
+	overflow      *prometheus.CounterVec
+	attempts      *prometheus.CounterVec
+	retries       *prometheus.CounterVec
+	withoutPrefix *prometheus.CounterVec
+	usage         *prometheus.CounterVec // pool, kind
+	aborted       *prometheus.CounterVec
+	tokens        tokenVecs
+	buildInfo     *prometheus.GaugeVec
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	var errs []error
+	register := func(c prometheus.Collector) { errs = append(errs, reg.Register(c)) }
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+		register(v)
+		return v
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+		register(v)
+		return v
+	}
+	m := &metrics{
+		requests:      counter("requests_total", "Requests by how they ended.", "pool", "dialect", "result"),
+		modelRequests: counter("model_requests_total", "Requests by model, as clients name it.", "pool", "model"),
+		duration:      histogram("request_duration_seconds", "Time from a request's arrival to the end of its answer.", durationBuckets, "pool"),
+		ttft:          histogram("ttft_seconds", "Time from a request's arrival to the first data of its answer, by the part of the prompt that was predicted cached.", ttftBuckets, "pool", "hit"),
+		requestBytes:  counter("request_bytes_total", "Bytes of request bodies as clients sent them.", "pool"),
+		responseBytes: counter("response_bytes_total", "Bytes of answer bodies as clients got them.", "pool"),
+		decisions:     counter("decisions_total", "Routing decisions by their reason.", "pool", "strategy", "reason"),
+		overflow:      counter("overflow_total", "Decisions for another backend because a better one was full.", "pool"),
+		attempts:      counter("attempts_total", "Attempts on backends.", "pool"),
+		retries:       counter("retries_total", "Attempts after a request's first.", "pool"),
+		withoutPrefix: counter("requests_without_prefix_total", "Requests without a usable prefix, placed by load.", "pool"),
+		usage:         counter("usage_reports_total", "Whole answers by what they reported of cached tokens.", "pool", "kind"),
+		aborted:       counter("streams_aborted_total", "Answers that broke off after their first byte.", "pool"),
+		tokens:        newTokenVecs(counter),
+		buildInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what runs.",
+		}, []string{"version", "go_version"}),
+	}
+	register(m.buildInfo)
+	return m, errors.Join(errs...)
+}
+
+// prepare makes the series of a pool, so that they are there before anything
+// happened.
+func (m *metrics) prepare(pool, strategy string, dialects []string) {
+	for _, dialect := range dialects {
+		for _, result := range feedback.Results() {
+			m.requests.WithLabelValues(pool, dialect, result.String())
+		}
+	}
+	m.duration.WithLabelValues(pool)
+	m.requestBytes.WithLabelValues(pool)
+	m.responseBytes.WithLabelValues(pool)
+	if pool == none {
+		return
+	}
+	for _, hit := range []string{hitNone, hitSome, hitMost} {
+		m.ttft.WithLabelValues(pool, hit)
+	}
+	for _, reason := range router.Reasons() {
+		m.decisions.WithLabelValues(pool, strategy, reason.String())
+	}
+	for _, kind := range []string{usageReported, usageNull, usageAbsent, usageNonsense} {
+		m.usage.WithLabelValues(pool, kind)
+	}
+	for _, v := range []*prometheus.CounterVec{m.overflow, m.attempts, m.retries, m.withoutPrefix, m.aborted} {
+		v.WithLabelValues(pool)
+	}
+	m.modelRequests.WithLabelValues(pool, other)
+	m.tokens.prepare(pool)
+}
+
+// tokenVecs are the accounting of a pool, in tokens. The same counts of a single
+// backend are in backendCounts.
+type tokenVecs struct {
+	prompt, available, captured, predicted *prometheus.CounterVec
+	reported, delivered, completion        *prometheus.CounterVec
+}
+
+func newTokenVecs(counter func(name, help string, labels ...string) *prometheus.CounterVec) tokenVecs {
+	return tokenVecs{
+		prompt:     counter("prompt_tokens_total", "Prompt tokens of answered requests: as reported, else estimated.", "pool"),
+		available:  counter("available_cached_tokens_total", "Tokens thought cached on the best eligible backend.", "pool"),
+		captured:   counter("captured_cached_tokens_total", "Tokens thought cached on the chosen backend.", "pool"),
+		predicted:  counter("predicted_cached_tokens_total", "Tokens predicted cached, after calibration.", "pool"),
+		reported:   counter("reported_prompt_tokens_total", "Prompt tokens of the answers that reported cached tokens.", "pool"),
+		delivered:  counter("delivered_cached_tokens_total", "Cached tokens that engines reported.", "pool"),
+		completion: counter("completion_tokens_total", "Generated tokens that engines reported.", "pool"),
+	}
+}
+
+func (v tokenVecs) prepare(pool string) {
+	for _, vec := range []*prometheus.CounterVec{v.prompt, v.available, v.captured, v.predicted, v.reported, v.delivered, v.completion} {
+		vec.WithLabelValues(pool)
+	}
+}
+
+func (v tokenVecs) add(pool string, t tokens) {
+	v.prompt.WithLabelValues(pool).Add(float64(t.prompt))
+	v.available.WithLabelValues(pool).Add(float64(t.available))
+	v.captured.WithLabelValues(pool).Add(float64(t.captured))
+	v.predicted.WithLabelValues(pool).Add(float64(t.predicted))
+	v.reported.WithLabelValues(pool).Add(float64(t.reported))
+	v.delivered.WithLabelValues(pool).Add(float64(t.delivered))
+	v.completion.WithLabelValues(pool).Add(float64(t.completion))
+}
+
+// tokens is what one answered request adds to the accounting.
+type tokens struct {
+	prompt, available, captured, predicted, reported, delivered, completion uint64
+}
+
+// tokensOf returns what a record adds; nothing unless an engine answered.
+func tokensOf(r *feedback.Record) tokens {
+	if r.Result != feedback.Success {
+		return tokens{}
+	}
+	t := tokens{
+		prompt:    count(r.PromptTokens),
+		available: count(r.AvailableCached),
+		captured:  count(r.PredictedCached),
+		predicted: count(r.PredictedCached),
+	}
+	if r.Usage.HasPrompt {
+		t.prompt = count(r.Usage.Prompt)
+	}
+	if r.Usage.HasCached {
+		t.reported, t.delivered = t.prompt, count(r.Usage.Cached)
+	}
+	if r.Usage.HasCompletion {
+		t.completion = count(r.Usage.Completion)
+	}
+	return t
+}
+
+// count keeps a counter from going backwards whatever an engine says.
+func count(n int) uint64 { return uint64(max(n, 0)) }
+
+// hitClass says how much of a prompt was predicted cached.
+func hitClass(r *feedback.Record) string {
+	switch {
+	case r.PredictedCached <= 0:
+		return hitNone
+	case 2*r.PredictedCached < r.PromptTokens:
+		return hitSome
+	}
+	return hitMost
+}
+
+// usageKind says what an answer reported of cached tokens.
+func usageKind(u feedback.Usage) string {
+	switch {
+	case u.Nonsense:
+		return usageNonsense
+	case u.HasCached:
+		return usageReported
+	case u.CachedNull:
+		return usageNull
+	}
+	return usageAbsent
+}

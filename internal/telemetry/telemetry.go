@@ -1,0 +1,130 @@
+package telemetry
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/router"
+)
+
+// DefaultRecent is how many records are kept for the admin port.
+const DefaultRecent = 512
+
+// Options are a telemetry's settings. The zero value works.
+type Options struct {
+	// Logger gets the access records. Default: they are discarded.
+	Logger *slog.Logger
+	// Version is the program's version, for build_info. Default "unknown".
+	Version string
+	// Recent is how many records are kept. Default [DefaultRecent].
+	Recent int
+	// Dialects are the names that records give to dialects; any other is folded to
+	// "other".
+	Dialects []string
+}
+
+// Telemetry counts, logs and remembers. All methods are safe for concurrent use.
+type Telemetry struct {
+	registry *prometheus.Registry
+	metrics  *metrics
+	backends *backendCollector
+	logger   *slog.Logger
+	ring     *ring
+	dialects map[string]bool
+	router   atomic.Pointer[router.Router]
+}
+
+// New returns a telemetry with a registry of its own.
+func New(o Options) (*Telemetry, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Version == "" {
+		o.Version = "unknown"
+	}
+	if o.Recent <= 0 {
+		o.Recent = DefaultRecent
+	}
+	t := &Telemetry{
+		registry: prometheus.NewRegistry(),
+		logger:   o.Logger,
+		ring:     newRing(o.Recent),
+		dialects: make(map[string]bool),
+	}
+	for _, name := range o.Dialects {
+		t.dialects[name] = true
+	}
+	m, err := newMetrics(t.registry)
+	if err != nil {
+		return nil, err
+	}
+	t.metrics = m
+	t.backends = newBackendCollector(&t.router)
+	m.buildInfo.WithLabelValues(o.Version, runtime.Version()).Set(1)
+	err = errors.Join(
+		t.registry.Register(t.backends),
+		t.registry.Register(collectors.NewGoCollector()),
+		t.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Registerer lets other parts of the program add metrics of their own.
+func (t *Telemetry) Registerer() prometheus.Registerer { return t.registry }
+
+// Watch names the router whose backends are described on each scrape, and makes
+// the series of its pools. It is called once its pools are there.
+func (t *Telemetry) Watch(r *router.Router) {
+	t.router.Store(r)
+	dialects := []string{other}
+	for name := range t.dialects {
+		dialects = append(dialects, name)
+	}
+	t.metrics.prepare(none, "", dialects)
+	for _, p := range r.Pools() {
+		t.metrics.prepare(p.Name(), p.Config().Strategy, dialects)
+	}
+}
+
+// Hooks returns what the router tells telemetry of.
+func (t *Telemetry) Hooks() router.Hooks {
+	return router.Hooks{
+		Decided: t.decided,
+		Ejected: t.ejected,
+	}
+}
+
+// Handler serves the metrics in the formats that Prometheus reads.
+func (t *Telemetry) Handler() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
+		ErrorLog:      errorLog{t.logger},
+		ErrorHandling: promhttp.ContinueOnError,
+		Registry:      t.registry,
+	})
+}
+
+// Recent returns up to n of the latest records, newest first.
+func (t *Telemetry) Recent(n int) []feedback.Record { return t.ring.latest(n) }
+
+// errorLog gives promhttp's complaints to slog.
+type errorLog struct{ logger *slog.Logger }
+
+// Println implements promhttp.Logger.
+func (l errorLog) Println(v ...any) {
+	for _, part := range v {
+		if err, ok := part.(error); ok {
+			l.logger.Error("metrics", slog.String("error", err.Error()))
+		}
+	}
+}
