@@ -46,9 +46,10 @@ func parseDependencies(doc string) ([]dependency, []string) {
 }
 
 func quotedWords(cell string) []string {
-	var words []string
-	for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
-		words = append(words, m[1])
+	matches := quoted.FindAllStringSubmatch(cell, -1)
+	words := make([]string, len(matches))
+	for i, m := range matches {
+		words[i] = m[1]
 	}
 	return words
 }
