@@ -1,0 +1,90 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/warmroute/warmroute/internal/workload"
+)
+
+// Watcher is told how a run gets on. Its methods are called from one strategy at a
+// time, Answered from many goroutines.
+type Watcher interface {
+	// Begin is called when a strategy's fleet is up.
+	Begin(strategy string, requests int)
+	// Answered is called after each request, whether or not it went well.
+	Answered()
+	// End is called when a strategy is through.
+	End(Result)
+}
+
+// Run sends the workload to a new fleet for each strategy, one after the other, and
+// returns what came of each, in order. watch may be nil. The results that are
+// complete are returned along with an error.
+func Run(ctx context.Context, cfg Config, text workload.Text, watch Watcher) ([]Result, error) {
+	results, kept, err := run(ctx, cfg, text, watch, "")
+	if kept != nil {
+		_ = kept.stop() // not asked for
+	}
+	return results, err
+}
+
+// run is [Run]; the fleet of the strategy keep is left running and returned.
+func run(ctx context.Context, cfg Config, text workload.Text, watch Watcher, keep string) (results []Result, kept *fleet, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, nil, err
+	}
+	text = text.Limit(cfg.Requests)
+	if err := text.Validate(); err != nil {
+		return nil, nil, err
+	}
+	if watch == nil {
+		watch = unwatched{}
+	}
+	for _, strategy := range cfg.Strategies {
+		f, err := startFleet(ctx, cfg, strategy)
+		if err != nil {
+			return results, kept, fmt.Errorf("%s: %w", strategy, err)
+		}
+		watch.Begin(strategy, text.Requests())
+		result, err := f.measure(ctx, cfg, text, strategy, watch)
+		if strategy == keep && err == nil {
+			kept = f
+		} else if stopErr := f.stop(); err == nil && stopErr != nil {
+			err = stopErr
+		}
+		if err != nil {
+			return results, kept, fmt.Errorf("%s: %w", strategy, err)
+		}
+		watch.End(result)
+		results = append(results, result)
+	}
+	return results, kept, nil
+}
+
+// measure plays the workload to the fleet.
+func (f *fleet) measure(ctx context.Context, cfg Config, text workload.Text, strategy string, watch Watcher) (Result, error) {
+	m := newMeasure(strategy, f.backends, cfg.Speed)
+	c := newClient(f.gateway.url, cfg.Users)
+	defer c.close()
+	p := &player{
+		client: c,
+		text:   text,
+		users:  cfg.Users,
+		speed:  cfg.Speed,
+		heed: func(a answer, err error) {
+			m.add(a, err)
+			watch.Answered()
+		},
+		stop: m.hopeless,
+	}
+	err := p.play(ctx)
+	return m.sum(), err
+}
+
+// unwatched is the watcher of those who only want the results.
+type unwatched struct{}
+
+func (unwatched) Begin(string, int) {}
+func (unwatched) Answered()         {}
+func (unwatched) End(Result)        {}
