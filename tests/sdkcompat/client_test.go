@@ -127,18 +127,21 @@ func TestChatStreamWithoutUsage(t *testing.T) {
 			stream := c.Chat.Completions.NewStreaming(t.Context(), params)
 			defer stream.Close()
 			chunks := 0
+			var text strings.Builder
 			for stream.Next() {
 				chunk := stream.Current()
 				chunks++
 				if len(chunk.Choices) == 0 || chunk.JSON.Usage.Valid() {
 					t.Errorf("chunk %d was not asked for: %s", chunks, chunk.RawJSON())
+					continue
 				}
+				text.WriteString(chunk.Choices[0].Delta.Content)
 			}
 			if err := stream.Err(); err != nil {
 				t.Fatal(err)
 			}
-			if chunks < 8 {
-				t.Errorf("%d chunks, want one for each of 8 tokens", chunks)
+			if text.Len() == 0 {
+				t.Errorf("no text in %d chunks", chunks)
 			}
 		})
 	}
