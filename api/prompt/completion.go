@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/warmroute/warmroute/kvindex"
 )
@@ -108,10 +109,11 @@ func (w *writer) tokens(raw []byte) {
 	w.frame(kvindex.FrameTokens)
 	s := newScanner(raw, unlimited)
 	for i := s.space(1); raw[i] != ']'; {
-		end := s.value(i, 1)
-		if id, ok := tokenID(raw[i:end]); ok {
+		id, end := tokenID(raw, i)
+		if end > i && (raw[end] == ',' || raw[end] == ']' || raw[end] <= ' ') {
 			w.stream.Token(id)
 		} else {
+			end = s.value(i, 1)
 			w.frame(kvindex.FrameValue)
 			w.stream.MessageText(raw[i:end])
 			w.frame(kvindex.FrameTokens)
@@ -122,14 +124,14 @@ func (w *writer) tokens(raw []byte) {
 	}
 }
 
-// tokenID reads a raw number as a token id.
-func tokenID(raw []byte) (id uint32, ok bool) {
+// tokenID reads the digits at raw[i:] as a token id and returns the offset behind
+// them, i if there are none or the number is too large for one.
+func tokenID(raw []byte, i int) (id uint32, end int) {
 	n := uint64(0)
-	for _, c := range raw {
-		if c < '0' || c > '9' || n > 1<<32-1 {
-			return 0, false
+	for end = i; raw[end]-'0' <= 9; end++ {
+		if n = n*10 + uint64(raw[end]-'0'); n > math.MaxUint32 {
+			return 0, i
 		}
-		n = n*10 + uint64(c-'0')
 	}
-	return uint32(n), n <= 1<<32-1
+	return uint32(n), end
 }

@@ -61,28 +61,64 @@ func (w *writer) message(m *fastjson.Value) {
 		w.structured(m)
 		return
 	}
-	role := field(m, "role")
+	var p turn
+	p.read(m.GetObject())
 	w.frame(kvindex.FrameMessage)
-	w.plain(role)
-	w.field("name", field(m, "name"))
-	if id := field(m, "tool_call_id"); id != nil {
-		w.result(id)
+	w.plain(p.role)
+	w.field("name", p.name)
+	if p.result != nil {
+		w.result(p.result)
 	}
-	for _, tool := range array(field(m, "tools")) {
+	for _, tool := range array(p.tools) {
 		w.tool(tool)
 	}
-	reasoning := field(m, "reasoning")
-	if reasoning == nil {
-		reasoning = field(m, "reasoning_content")
+	if p.reasoning == nil {
+		p.reasoning = p.reasoningContent
 	}
-	w.reasoning(reasoning)
-	w.content(field(m, "content"), isSystem(role))
-	for _, call := range array(field(m, "tool_calls")) {
+	w.reasoning(p.reasoning)
+	w.content(p.content, isSystem(p.role))
+	for _, call := range array(p.calls) {
 		w.toolCall(call)
 	}
-	if call := field(m, "function_call"); call != nil {
-		w.call(field(call, "name"), field(call, "arguments"), nil)
+	if p.call != nil {
+		w.call(field(p.call, "name"), field(p.call, "arguments"), nil)
 	}
+}
+
+// turn holds the members of a message, nil where they are absent or null.
+type turn struct {
+	role, name, content         *fastjson.Value
+	reasoning, reasoningContent *fastjson.Value
+	tools, result               *fastjson.Value
+	calls, call                 *fastjson.Value
+}
+
+func (t *turn) read(m *fastjson.Object) {
+	m.Visit(func(key []byte, v *fastjson.Value) {
+		if v.Type() == fastjson.TypeNull {
+			v = nil
+		}
+		switch string(key) {
+		case "role":
+			t.role = v
+		case "name":
+			t.name = v
+		case "content":
+			t.content = v
+		case "reasoning":
+			t.reasoning = v
+		case "reasoning_content":
+			t.reasoningContent = v
+		case "tools":
+			t.tools = v
+		case "tool_call_id":
+			t.result = v
+		case "tool_calls":
+			t.calls = v
+		case "function_call":
+			t.call = v
+		}
+	})
 }
 
 func isSystem(role *fastjson.Value) bool {

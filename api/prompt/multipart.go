@@ -2,7 +2,6 @@ package prompt
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -29,7 +28,7 @@ func MultipartModel(contentType string, body []byte) (model string, stream bool,
 	form := multipart.NewReader(bytes.NewReader(body), boundary)
 	for range maxParts {
 		part, err := form.NextRawPart()
-		if errors.Is(err, io.EOF) || err != nil && model != "" {
+		if err == io.EOF || err != nil && model != "" { //nolint:errorlint // a wrapped EOF is a form that breaks off
 			return model, stream, nil
 		}
 		if err != nil {

@@ -151,6 +151,7 @@ func (s *scanner) array(i, depth int) int {
 		return i + 1
 	}
 	for {
+		i = s.ids(i)
 		if i = s.value(i, depth); i < 0 {
 			return i
 		}
@@ -165,6 +166,24 @@ func (s *scanner) array(i, depth int) int {
 			return i + 1
 		default:
 			return s.fail(badByte, i)
+		}
+	}
+}
+
+// ids skips the run of natural numbers at i that are each followed by a comma, as
+// in a list of token ids, and the white space behind them.
+func (s *scanner) ids(i int) int {
+	for {
+		end := i
+		for end < len(s.body) && s.body[end]-'0' <= 9 {
+			end++
+		}
+		if end == i || end >= len(s.body) || s.body[end] != ',' || s.left <= 0 {
+			return i
+		}
+		s.left--
+		if i = end + 1; i < len(s.body) && s.body[i] <= ' ' {
+			i = s.space(i)
 		}
 	}
 }
