@@ -8,7 +8,7 @@ import "time"
 func (e *Engine) NextStep() (at time.Duration, ok bool) {
 	switch {
 	case e.stepping:
-		return e.stepEnd, true
+		return max(e.clock, e.stepEnd), true
 	case e.sleeping:
 		return 0, false
 	case e.waiting.len() > 0 || len(e.running) > 0:

@@ -76,9 +76,8 @@ const (
 
 // classify returns the class of the first character of s and its length.
 func classify(s string) (charClass, int) {
-	c := s[0]
-	if c < utf8.RuneSelf {
-		return asciiClass(c), 1
+	if c := s[0]; c < utf8.RuneSelf {
+		return asciiClasses[c], 1
 	}
 	r, n := utf8.DecodeRuneInString(s)
 	switch {
@@ -94,6 +93,14 @@ func classify(s string) (charClass, int) {
 		return classSingle, n
 	}
 }
+
+// asciiClasses is the class of each ASCII character.
+var asciiClasses = func() (classes [utf8.RuneSelf]charClass) {
+	for c := range classes {
+		classes[c] = asciiClass(byte(c))
+	}
+	return classes
+}()
 
 func asciiClass(c byte) charClass {
 	switch {
@@ -192,6 +199,13 @@ func wordLen(s string, skip int) int {
 func wordRun(s string, skip, limit int) int {
 	i := skip
 	for i < len(s) && i < limit {
+		if c := s[i]; c < utf8.RuneSelf {
+			if asciiClasses[c] != classWord {
+				break
+			}
+			i++
+			continue
+		}
 		class, n := classify(s[i:])
 		if class != classWord {
 			break
