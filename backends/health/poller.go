@@ -87,6 +87,7 @@ func (p *Poller) Once(ctx context.Context, list []*backends.Backend) error {
 func (p *Poller) Run(ctx context.Context, list func() []*backends.Backend) error {
 	var loops sync.WaitGroup
 	defer loops.Wait()
+	defer p.sync(ctx, nil, &loops) // ends them all
 	tick := time.NewTicker(reread)
 	defer tick.Stop()
 	for {

@@ -63,7 +63,7 @@ func (c Config) Validate() error {
 		{settingConnect, c.Connect},
 		{settingFirstByte, c.FirstByte},
 		{settingIdle, c.Idle},
-		{"timeouts.idle_connection", c.IdleConn},
+		{"transport.idle_connection", c.IdleConn},
 		{"transport.max_connection_age", c.MaxConnAge},
 	} {
 		if s.value < 0 {

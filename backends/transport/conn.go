@@ -16,32 +16,45 @@ import (
 // comes.
 const lastWords = 5 * time.Second
 
-// conn is a connection to a backend.
+// conn is a connection to a backend. It makes up for two ways in which net/http
+// loses the answer of a server that refuses a request early and hangs up:
 //
-// A server that refuses a request early answers, say with 413, and closes while
-// the body is still being written to it. net/http fails the request as soon as that
-// write fails, so whether the answer gets through would be a race. A failed write
-// therefore returns only when the reading side has come to its end as well.
+// If the server answers, say with 413, and closes while the body is still being
+// written, net/http fails the request as soon as that write fails. So a failed write
+// returns only when the reading side has come to its end as well.
+//
+// If the server answers as soon as it has accepted, say with 503, net/http takes the
+// answer for noise on an idle connection. So nothing is read from a new connection
+// before something is written to it.
 type conn struct {
 	net.Conn
 
+	used chan struct{} // closed when writing began
 	end  chan struct{} // closed when reading failed or the connection was closed
-	once sync.Once
+
+	use, finish sync.Once
 }
 
-func newConn(c net.Conn) *conn { return &conn{Conn: c, end: make(chan struct{})} }
+func newConn(c net.Conn) *conn {
+	return &conn{Conn: c, used: make(chan struct{}), end: make(chan struct{})}
+}
 
-// Read reads, and notes the end.
+// Read reads, once something was written, and notes the end.
 func (c *conn) Read(p []byte) (int, error) {
+	select {
+	case <-c.used:
+	case <-c.end:
+	}
 	n, err := c.Conn.Read(p)
 	if err != nil && len(p) > 0 {
-		c.once.Do(func() { close(c.end) })
+		c.finish.Do(func() { close(c.end) })
 	}
 	return n, err
 }
 
 // Write writes all of p, or fails when there is nothing more to read.
 func (c *conn) Write(p []byte) (int, error) {
+	c.use.Do(func() { close(c.used) })
 	n, err := c.Conn.Write(p)
 	if err != nil {
 		c.awaitEnd()
@@ -61,7 +74,7 @@ func (c *conn) awaitEnd() {
 // Close closes the connection.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
-	c.once.Do(func() { close(c.end) })
+	c.finish.Do(func() { close(c.end) })
 	return err
 }
 

@@ -29,7 +29,7 @@ type exchange struct {
 	mu        sync.Mutex
 	waiting   *time.Timer // for the first byte; nil before there is a connection
 	answered  bool        // RoundTrip returned
-	reused    bool        // the connection had carried a request before
+	reused    bool        // the connection had been kept, mostly after another request
 	firstByte bool        // a byte of an answer arrived
 }
 
@@ -38,7 +38,7 @@ func newExchange(caller context.Context, c *Config, b *backends.Backend) *exchan
 	ctx, cancel := context.WithCancelCause(caller)
 	x.cancel = cancel
 	x.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:              func(info httptrace.GotConnInfo) { x.connected(info.Reused) },
+		GotConn:              func(info httptrace.GotConnInfo) { x.connected(info.Reused || info.WasIdle) },
 		WroteRequest:         func(info httptrace.WroteRequestInfo) { x.wrote(info.Err) },
 		GotFirstResponseByte: x.gotFirstByte,
 	})

@@ -71,7 +71,8 @@ type Failure struct {
 	// Err says what happened, naming the backend and the setting that has a part in
 	// it. It wraps what the network said.
 	Err error
-	// Reused says whether the connection had carried a request before.
+	// Reused says whether the connection had been kept unused before, as those that
+	// carried another request were.
 	Reused bool
 }
 
@@ -125,7 +126,7 @@ func connectionEnded(err error) bool {
 	// net/http keeps these to itself.
 	text := err.Error()
 	for _, part := range []string{
-		"server closed idle connection", "http: idle connection timeout", "CloseIdleConnections",
+		"server closed idle connection", "readLoopPeekFailLocked", "http: idle connection timeout", "CloseIdleConnections",
 		"http2: server sent GOAWAY", "http2: client conn", "REFUSED_STREAM",
 	} {
 		if strings.Contains(text, part) {
