@@ -1,0 +1,134 @@
+package prompt_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/warmroute/warmroute/api/prompt"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+var seeds = []string{
+	`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"u"}}]}]}`,
+	`{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]}`,
+	`{"prompt":[[1,2],[3]],"n":2}`, `{"prompt":[1, 2,"x",-3 , 4e5]}`, `{"prompt":["a","b"],"prompt_embeds":["x"]}`, `{"prompt":[{"a":1}]}`,
+	`{"instructions":"i","input":[{"type":"reasoning","summary":[{"text":"x"}]},{"type":"function_call","name":"f"}]}`,
+	`{"system":[{"type":"text","text":"x-anthropic-billing-header"}],"messages":[{"role":"user","content":[{"type":"tool_result","content":[]}]}]}`,
+	`{"\u006dodel":"\ud83d\ude00","stream_options":{"include_usage":false},"stream":"yes"}`,
+	"\xEF\xBB\xBF{ }", `{"a":NaN}`, `{"model":"a","model":null}`, `[`, ``,
+}
+
+// Whatever the bytes: no panic, the same keys twice, a stream no longer than the
+// body allows for, and what JSON cannot be is refused.
+func FuzzParse(f *testing.F) {
+	for _, seed := range seeds {
+		for kind := prompt.Chat; kind <= prompt.Raw; kind++ {
+			f.Add(uint8(kind), []byte(seed), 3)
+		}
+	}
+	f.Fuzz(func(t *testing.T, k uint8, body []byte, limit int) {
+		kind := prompt.Kind(k % uint8(prompt.Raw+1))
+		before := bytes.Clone(body)
+		r, err := prompt.Parse(kind, body)
+		if err != nil {
+			if json.Valid(body) && kind != prompt.Raw {
+				checkRefusal(t, body, err)
+			}
+			return
+		}
+		defer r.Release()
+		keys := r.Hash(small, limit, "")
+		first := slices.Clone(keys.Blocks)
+		if keys.StreamBytes > 64+17*len(body) || keys.HashedBytes > keys.StreamBytes || len(first) != keys.HashedBytes/small.BlockBytes {
+			t.Fatalf("%d bytes of body: %+v", len(body), keys)
+		}
+		binary, whole := r.HasBinary(), r.Hash(small, kvindex.Unlimited, "").StreamBytes
+		again, err := prompt.Parse(kind, body)
+		if err != nil {
+			t.Fatalf("second Parse: %v", err)
+		}
+		defer again.Release()
+		if again.HasBinary() != binary || again.N() != r.N() || again.Model() != r.Model() || whole != keys.StreamBytes {
+			t.Fatal("the second reading differs")
+		}
+		if second := again.Hash(small, limit, "").Blocks; !slices.Equal(first, second) {
+			t.Fatalf("keys differ: %x, then %x", first, second)
+		}
+		if !bytes.Equal(before, body) {
+			t.Fatal("the body changed")
+		}
+	})
+}
+
+// checkRefusal checks that valid JSON is refused only for what is documented.
+func checkRefusal(t *testing.T, body []byte, err error) {
+	t.Helper()
+	e, ok := err.(*prompt.Error)
+	if !ok {
+		t.Fatalf("error is a %T", err)
+	}
+	object := bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
+	if e.Code == prompt.CodeInvalidJSON && object {
+		t.Fatalf("valid JSON refused: %v", err)
+	}
+}
+
+func FuzzSetModel(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed), "other\"")
+	}
+	f.Fuzz(func(t *testing.T, body []byte, model string) {
+		got, err := prompt.SetModel(body, model)
+		if !isObject(body) {
+			return
+		}
+		if err != nil {
+			checkRefusal(t, body, err)
+			return
+		}
+		if !json.Valid(got) {
+			t.Fatalf("SetModel(%s) = %s", body, got)
+		}
+		checkSetModel(t, body, model)
+	})
+}
+
+func FuzzSetIncludeUsage(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, err := prompt.SetIncludeUsage(body)
+		if !isObject(body) {
+			return
+		}
+		if err != nil {
+			checkRefusal(t, body, err)
+			return
+		}
+		if !json.Valid(got) {
+			t.Fatalf("SetIncludeUsage(%s) = %s", body, got)
+		}
+		checkSetIncludeUsage(t, body)
+	})
+}
+
+func isObject(body []byte) bool {
+	return json.Valid(body) && bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
+}
+
+func FuzzMultipartModel(f *testing.F) {
+	for _, boundary := range []string{"xyz", "a=b"} {
+		contentType, body := form(f, boundary, "file", "abc", "model", "m", "stream", "true")
+		f.Add(contentType, body)
+	}
+	f.Add("multipart/form-data; boundary=\"", []byte("--\r\n"))
+	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
+		model, _, err := prompt.MultipartModel(contentType, body)
+		if err != nil && model != "" || len(model) > len(body) {
+			t.Fatalf("MultipartModel = %q, %v", model, err)
+		}
+	})
+}
