@@ -28,7 +28,7 @@ const (
 	NoMatch
 	// NoPrefix: the prompt has no usable prefix; placed by load.
 	NoPrefix
-	// Saturated: every backend was full; it is the cheapest all the same.
+	// Saturated: no backend has room to spare; it is the cheapest all the same.
 	Saturated
 	// OnlyBackend: nobody else can take the request.
 	OnlyBackend
@@ -147,7 +147,7 @@ func (d *Decision) Explain() string {
 	case NoPrefix:
 		return "no usable prefix: " + d.Backend.ID + " by load; " + load
 	case Saturated:
-		return "every backend is full: " + d.Backend.ID + " is the cheapest; " + load
+		return "no backend has room to spare: " + d.Backend.ID + " is the cheapest of all; " + load
 	case OnlyBackend:
 		return "only backend that can take it: " + d.Backend.ID + "; " + load
 	case LeastBad:

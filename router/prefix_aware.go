@@ -69,13 +69,7 @@ func (v *view) longest(keep func(*candidate) bool) *candidate {
 			if queuedA, queuedB := float64(a.queued)*a.scale, float64(b.queued)*b.scale; queuedA != queuedB {
 				return queuedA < queuedB
 			}
-			if loadA, loadB := a.load(), b.load(); loadA != loadB {
-				return loadA < loadB
-			}
-			if recentA, recentB := a.member.recent.level(), b.member.recent.level(); recentA != recentB {
-				return recentA < recentB
-			}
-			return v.rendezvousLess(a, b)
+			return v.lessLoaded(a, b)
 		})
 }
 

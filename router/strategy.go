@@ -1,5 +1,7 @@
 package router
 
+import "github.com/warmroute/warmroute/kvindex"
+
 // The names of the strategies, as configuration and metrics spell them.
 const (
 	Random            = "RANDOM"
@@ -47,43 +49,18 @@ func saturated(v *view) choice {
 	return take(v.cheapest(v.fits), Overflow)
 }
 
-// random takes any eligible backend.
+// random takes any eligible backend that has a slot, each as likely as the next.
 func random(v *view) choice {
-	free := 0
-	for i := range v.candidates {
-		if v.fits(&v.candidates[i]) {
-			free++
-		}
-	}
-	if free == 0 {
-		return saturated(v)
-	}
-	// The order of candidates must not matter: number them by id, which is how the
-	// pool keeps them.
-	nth := int(v.request.Random % uint64(free))
-	for i := range v.candidates {
-		if c := &v.candidates[i]; v.fits(c) {
-			if nth == 0 {
-				return take(c, RandomChoice)
-			}
-			nth--
-		}
+	// The highest of uniform scores is a uniform choice, whatever the order.
+	if c := v.best(v.fits, v.highestScore(kvindex.Key(v.request.Random), false)); c != nil {
+		return take(c, RandomChoice)
 	}
 	return saturated(v)
 }
 
 // leastOutstanding takes the backend with the fewest in flight for its weight.
 func leastOutstanding(v *view) choice {
-	spread := func(a, b *candidate) bool {
-		if loadA, loadB := a.load(), b.load(); loadA != loadB {
-			return loadA < loadB
-		}
-		if recentA, recentB := a.member.recent.level(), b.member.recent.level(); recentA != recentB {
-			return recentA < recentB
-		}
-		return v.rendezvousLess(a, b)
-	}
-	if c := v.best(v.fits, spread); c != nil {
+	if c := v.best(v.fits, v.lessLoaded); c != nil {
 		return take(c, FewestOutstanding)
 	}
 	return saturated(v)
@@ -95,14 +72,7 @@ func prefixHash(v *view) choice {
 	if v.request.Prefix == 0 {
 		return noPrefix(v)
 	}
-	named := v.best(anyone, func(a, b *candidate) bool {
-		scoreA := rendezvous(v.request.Prefix, a.member.hash, a.member.backend.Weight())
-		scoreB := rendezvous(v.request.Prefix, b.member.hash, b.member.backend.Weight())
-		if scoreA != scoreB {
-			return scoreA > scoreB
-		}
-		return a.member.backend.ID < b.member.backend.ID
-	})
+	named := v.best(anyone, v.highestScore(v.request.Prefix, true))
 	if v.fits(named) {
 		return take(named, HashedPrefix)
 	}

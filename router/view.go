@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
 )
 
 // inFlightTokens is what one request in flight costs, in tokens of prefill: decode
@@ -250,11 +251,35 @@ func (v *view) settle(a, b *candidate) bool {
 	return v.rendezvousLess(a, b)
 }
 
-// rendezvousLess orders by rendezvous score, highest first, and by id where even
-// those are equal, so that the order of candidates never matters.
+// lessLoaded orders by in-flight, then by recent assignments, then by rendezvous.
+func (v *view) lessLoaded(a, b *candidate) bool {
+	if loadA, loadB := a.load(), b.load(); loadA != loadB {
+		return loadA < loadB
+	}
+	if recentA, recentB := a.member.recent.level(), b.member.recent.level(); recentA != recentB {
+		return recentA < recentB
+	}
+	return v.rendezvousLess(a, b)
+}
+
+// rendezvousLess orders by rendezvous score for the request's rendezvous key.
 func (v *view) rendezvousLess(a, b *candidate) bool {
-	scoreA := rendezvous(v.request.Rendezvous, a.member.hash, a.member.backend.Weight())
-	scoreB := rendezvous(v.request.Rendezvous, b.member.hash, b.member.backend.Weight())
+	return v.higher(a, b, v.request.Rendezvous, true)
+}
+
+// highestScore orders by rendezvous score for a key.
+func (v *view) highestScore(key kvindex.Key, weighted bool) func(a, b *candidate) bool {
+	return func(a, b *candidate) bool { return v.higher(a, b, key, weighted) }
+}
+
+// higher reports whether a's rendezvous score comes first. Where even the scores are
+// equal the id decides, so that the order of candidates never matters.
+func (v *view) higher(a, b *candidate, key kvindex.Key, weighted bool) bool {
+	weightA, weightB := 1.0, 1.0
+	if weighted {
+		weightA, weightB = a.member.backend.Weight(), b.member.backend.Weight()
+	}
+	scoreA, scoreB := rendezvous(key, a.member.hash, weightA), rendezvous(key, b.member.hash, weightB)
 	if scoreA != scoreB {
 		return scoreA > scoreB
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -161,9 +162,9 @@ func TestAnswersClosedUnread(t *testing.T) {
 		{"of unknown length", 1 << 20, false, 100},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var dials, open64 atomic.Int64
+			var dials, live atomic.Int64
 			closed := make(chan struct{}, 1000)
-			s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if tt.declare {
 					w.Header().Set("Content-Length", fmt.Sprint(tt.size))
 				}
@@ -172,16 +173,18 @@ func TestAnswersClosedUnread(t *testing.T) {
 					w.(http.Flusher).Flush()
 				}
 				w.Write(make([]byte, tt.size))
-			})
+			}))
 			s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 				switch state {
 				case http.StateNew:
-					open64.Add(1)
+					live.Add(1)
 				case http.StateClosed:
-					open64.Add(-1)
+					live.Add(-1)
 					closed <- struct{}{}
 				}
 			}
+			s.Start()
+			t.Cleanup(s.Close)
 			c := DefaultConfig()
 			c.DialContext = countDials(&dials, c.withDefaults().DialContext)
 			tr := open(t, c)
@@ -195,7 +198,7 @@ func TestAnswersClosedUnread(t *testing.T) {
 				t.Errorf("%d connections for 100 answers, want at most %d", n, tt.dials)
 			}
 			tr.Close()
-			for open64.Load() > 0 {
+			for live.Load() > 0 {
 				<-closed
 			}
 		})

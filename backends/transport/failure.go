@@ -137,7 +137,8 @@ func connectionEnded(err error) bool {
 }
 
 // refusedByTLS recognises a certificate that the other side turned down only after
-// our half of a TLS 1.3 handshake was done.
+// our half of a TLS 1.3 handshake was done, if its alert came before our own write
+// failed.
 func refusedByTLS(err error) bool { return strings.Contains(err.Error(), "remote error: tls:") }
 
 // streamReset recognises an HTTP/2 stream that the server ended on purpose.

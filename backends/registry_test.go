@@ -1,0 +1,190 @@
+package backends_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/warmroute/warmroute/backends"
+)
+
+func registry(t testing.TB, urls ...string) *backends.Registry {
+	t.Helper()
+	r, err := backends.NewRegistry(backends.DefaultEjection())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Set(specs(urls...)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func specs(urls ...string) []backends.Spec {
+	all := make([]backends.Spec, len(urls))
+	for i, u := range urls {
+		all[i] = backends.Spec{URL: u, Rank: backends.NoRank}
+	}
+	return all
+}
+
+func ids(r *backends.Registry) []string {
+	var all []string
+	for _, b := range r.Snapshot() {
+		all = append(all, b.ID)
+	}
+	return all
+}
+
+func TestRegistryKeepsWhoStays(t *testing.T) {
+	r := registry(t, "http://b2:80", "http://b1:80")
+	b1 := r.Find("b1:80")
+	var slot backends.Slot
+	b1.Acquire(&slot, 1, 8)
+	before := r.Snapshot()
+	next := specs("http://b3:80", "http://b1:80")
+	next[1].Weight, next[1].ConcurrencyThreshold = 4, 32
+	if _, err := r.Set(next); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"b1:80", "b3:80"}, ids(r)); diff != "" {
+		t.Errorf("ids (-want +got):\n%s", diff)
+	}
+	if r.Find("b1:80") != b1 || b1.InFlight() != 1 || b1.Weight() != 4 || b1.ConcurrencyThreshold() != 32 {
+		t.Errorf("b1: in flight %d, weight %v, threshold %d: want the same backend with 1, 4, 32",
+			b1.InFlight(), b1.Weight(), b1.ConcurrencyThreshold())
+	}
+	if len(before) != 2 || before[0] != b1 {
+		t.Error("a snapshot taken before has changed")
+	}
+	if r.Find("b2:80") != nil {
+		t.Error("b2 is still there")
+	}
+}
+
+// TestDI10: one backend listed three ways is one backend, and is told of.
+func TestDI10(t *testing.T) {
+	r := registry(t)
+	duplicates, err := r.Set(specs("http://b1:8000", "http://b1:8000/", "HTTP://B1:8000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"b1:8000", "b1:8000"}, duplicates); diff != "" {
+		t.Errorf("duplicates (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"b1:8000"}, ids(r)); diff != "" {
+		t.Errorf("ids (-want +got):\n%s", diff)
+	}
+}
+
+// TestDI04: two engines on one host, and two ranks of one engine, are told apart.
+func TestDI04(t *testing.T) {
+	r := registry(t, "http://127.0.0.1:8001", "http://127.0.0.1:8002")
+	var slot backends.Slot
+	r.Find("127.0.0.1:8001").Acquire(&slot, 1, 8)
+	if got := r.Find("127.0.0.1:8002").InFlight(); got != 0 {
+		t.Errorf("8002 has %d in flight that are 8001's", got)
+	}
+	if _, err := r.Set([]backends.Spec{{URL: "http://b1:1", Rank: 0}, {URL: "http://b1:1", Rank: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"b1:1#0", "b1:1#1"}, ids(r)); diff != "" {
+		t.Errorf("ids (-want +got):\n%s", diff)
+	}
+}
+
+func TestRegistrySetIsAllOrNothing(t *testing.T) {
+	r := registry(t, "http://b1:80")
+	next := specs("http://b1:80", "b2")
+	next[0].Weight = 9
+	if _, err := r.Set(next); err == nil || !strings.Contains(err.Error(), "backends[1]") {
+		t.Errorf("Set: got %v, want an error that names backends[1]", err)
+	}
+	if got := r.Find("b1:80").Weight(); got != 1 {
+		t.Errorf("weight of b1 after a refused list: got %v, want 1", got)
+	}
+}
+
+func TestAcquire(t *testing.T) {
+	b := registry(t, "http://b1:80").Snapshot()[0]
+	var first, second, third backends.Slot
+	if !b.Acquire(&first, 1, 2) || !b.Acquire(&second, 1, 2) {
+		t.Fatal("two of two: refused")
+	}
+	if b.Acquire(&third, 1, 2) {
+		t.Fatal("a third of two: accepted")
+	}
+	if !first.Release() || first.Release() {
+		t.Error("Release: want true once, then false")
+	}
+	if got := b.InFlight(); got != 1 {
+		t.Errorf("in flight: got %d, want 1", got)
+	}
+	if b.Acquire(&third, 2, 2) {
+		t.Error("two more of two with one in flight: accepted")
+	}
+	second.Release()
+	if !b.Acquire(&third, 5, 2) {
+		t.Error("five of two on an idle backend: refused, but it could never be served")
+	}
+	if got := b.InFlight(); got != 5 {
+		t.Errorf("in flight: got %d, want 5", got)
+	}
+	third.Release()
+	var none backends.Slot
+	if none.Release() || b.InFlight() != 0 {
+		t.Error("releasing what was never acquired changed something")
+	}
+	b.SetPeersInFlight(2)
+	if b.Acquire(&none, 1, 2) || b.InFlight() != 2 {
+		t.Error("peers' requests do not count against the threshold")
+	}
+	if !b.Acquire(&none, 1, backends.Unbounded) {
+		t.Error("without a bound: refused")
+	}
+}
+
+// TestAcquireNeverOvershoots takes and gives back slots from many goroutines.
+func TestAcquireNeverOvershoots(t *testing.T) {
+	b := registry(t, "http://b1:80").Snapshot()[0]
+	const limit = 5
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 2000 {
+				var slot backends.Slot
+				if b.Acquire(&slot, 1, limit) {
+					if n := b.InFlight(); n < 1 || n > limit {
+						t.Errorf("in flight: %d with a limit of %d", n, limit)
+					}
+					slot.Release()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := b.InFlight(); got != 0 {
+		t.Errorf("in flight at the end: %d", got)
+	}
+}
+
+func TestModels(t *testing.T) {
+	b := registry(t, "http://b1:80").Snapshot()[0]
+	if _, known := b.Models(); known || !b.Serves("anything") {
+		t.Error("an engine that said nothing: want unknown models and the configuration's word")
+	}
+	list := []backends.Model{{ID: "base", JSON: []byte(`{"id":"base"}`)}, {ID: "lora", JSON: []byte(`{"id":"lora"}`)}}
+	if !b.SetModels(list) {
+		t.Error("first list: no change reported")
+	}
+	if b.SetModels([]backends.Model{{ID: "base", JSON: []byte(`{"id":"base"}`)}, {ID: "lora", JSON: []byte(`{"id":"lora"}`)}}) {
+		t.Error("the same list: change reported")
+	}
+	if !b.Serves("lora") || b.Serves("anything") {
+		t.Error("Serves does not follow the engine's list")
+	}
+	if !b.SetModels(nil) || b.Serves("base") {
+		t.Error("an empty list: want no models")
+	}
+}

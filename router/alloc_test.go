@@ -1,0 +1,39 @@
+//go:build !race
+
+// The race detector makes pools forget at random, so budgets hold without it.
+
+package router
+
+import (
+	"testing"
+
+	"github.com/warmroute/warmroute/feedback"
+)
+
+// TestRouteAllocatesOnlyTheDecision holds for every strategy, after warm-up and apart
+// from new entries of the index.
+func TestRouteAllocatesOnlyTheDecision(t *testing.T) {
+	r, req := benchPool(t)
+	done := feedback.Outcome{Now: req.Now, Result: feedback.Success, Blame: feedback.Healthy, FirstByte: true}
+	for _, strategy := range Strategies() {
+		c := req.Pool.Config()
+		c.Strategy = strategy
+		if err := req.Pool.SetConfig(c); err != nil {
+			t.Fatal(err)
+		}
+		run := func() {
+			d, err := r.Route(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.FirstToken(d, req.Now)
+			r.Complete(d, done)
+		}
+		for range 200 {
+			run()
+		}
+		if got := testing.AllocsPerRun(200, run); got > 1 {
+			t.Errorf("%s: %v allocations, want 1 (the decision)", strategy, got)
+		}
+	}
+}

@@ -1,0 +1,432 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+func spec(name string, models []ModelSpec, urls ...string) PoolSpec {
+	s := PoolSpec{Name: name, Models: models, Config: DefaultConfig(), Ejection: backends.DefaultEjection()}
+	for _, u := range urls {
+		s.Backends = append(s.Backends, backends.Spec{URL: u, Rank: backends.NoRank})
+	}
+	return s
+}
+
+func model(id string) backends.Model {
+	return backends.Model{ID: id, JSON: fmt.Appendf(nil, `{"id":%q}`, id)}
+}
+
+func TestResolveConfigured(t *testing.T) {
+	r := New(Options{})
+	a, err := r.AddPool(spec("a", []ModelSpec{{Name: "qwen"}, {Name: "gpt-4", Served: "qwen"}}, "http://b1:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.AddPool(spec("b", []ModelSpec{{Name: "llama"}}, "http://b2:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]Target{
+		"qwen":  {Pool: a, Model: "qwen"},
+		"gpt-4": {Pool: a, Model: "qwen", Alias: true},
+		"llama": {Pool: b, Model: "llama"},
+	} {
+		if got, err := r.Resolve(name); err != nil || got != want {
+			t.Errorf("Resolve(%q): got %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	var unknown *UnknownModelError
+	if _, err := r.Resolve("mistral"); !errors.As(err, &unknown) || unknown.Model != "mistral" {
+		t.Errorf("Resolve of an unknown model: got %v", err)
+	}
+	if r.Find("b") != b || r.Find("c") != nil {
+		t.Error("Find does not find what is there")
+	}
+}
+
+func TestResolveLearned(t *testing.T) {
+	r := New(Options{})
+	p, err := r.AddPool(spec("a", nil, "http://b1:80", "http://b2:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var early *NotReadyError
+	if _, err := r.Resolve("base"); !errors.As(err, &early) || early.RetryAfter <= 0 {
+		t.Errorf("before any backend said anything: got %v, want a NotReadyError", err)
+	}
+	b1, b2 := p.Backends()[0], p.Backends()[1]
+	b1.SetModels([]backends.Model{model("base"), model("lora")})
+	b2.SetModels([]backends.Model{model("base")})
+	if got, err := r.Resolve("lora"); err != nil || got.Pool != p {
+		t.Errorf("Resolve(lora): got %+v, %v", got, err)
+	}
+	var unknown *UnknownModelError
+	if _, err := r.Resolve("other"); !errors.As(err, &unknown) {
+		t.Errorf("Resolve(other): got %v, want an UnknownModelError", err)
+	}
+	// Only a backend that serves it takes a request.
+	for range 5 {
+		d, err := r.Route(&Request{Now: time.Unix(1, 0), Pool: p, Model: "lora"})
+		if err != nil || d.Backend != b1 || d.Reason != OnlyBackend {
+			t.Fatalf("Route(lora): got %v, %v", d, err)
+		}
+	}
+	var none *NoBackendError
+	if _, err := r.Route(&Request{Now: time.Unix(1, 0), Pool: p, Model: "lora", Tried: []*backends.Backend{b1}}); !errors.As(err, &none) || none.Tried != 1 || none.OtherModel != 1 {
+		t.Errorf("Route(lora) with b1 tried: got %v", err)
+	}
+	var names []string
+	for _, m := range r.Models() {
+		names = append(names, m.Name)
+	}
+	if diff := cmp.Diff([]string{"base", "lora"}, names); diff != "" {
+		t.Errorf("Models (-want +got):\n%s", diff)
+	}
+}
+
+func TestModelsListsAliases(t *testing.T) {
+	r := New(Options{})
+	p, err := r.AddPool(spec("a", []ModelSpec{{Name: "qwen"}, {Name: "gpt-4", Served: "qwen"}}, "http://b1:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Backends()[0].SetModels([]backends.Model{model("qwen")})
+	var got []string
+	for _, m := range r.Models() {
+		got = append(got, fmt.Sprintf("%s=%s %s", m.Name, m.Served, m.Entry.JSON))
+	}
+	if diff := cmp.Diff([]string{`qwen=qwen {"id":"qwen"}`, `gpt-4=qwen {"id":"qwen"}`}, got); diff != "" {
+		t.Errorf("Models (-want +got):\n%s", diff)
+	}
+}
+
+func TestAddPoolErrors(t *testing.T) {
+	good := spec("a", []ModelSpec{{Name: "qwen"}, {Name: "alias", Served: "real"}}, "http://b1:80")
+	for _, tc := range []struct {
+		name   string
+		change func(*PoolSpec)
+		want   string
+	}{
+		{"no name", func(s *PoolSpec) { s.Name = "" }, "needs a name"},
+		{"same name", func(s *PoolSpec) { s.Name = "a" }, `pool "a" is there twice`},
+		{"same model", func(s *PoolSpec) { s.Models = []ModelSpec{{Name: "qwen"}} }, `model "qwen" is in pool "a" and again in pool "b"`},
+		{"alias of a real name", func(s *PoolSpec) { s.Models = []ModelSpec{{Name: "real", Served: "x"}} }, `alias "real"`}, // DI-13
+		{"bad backend", func(s *PoolSpec) { s.Backends = []backends.Spec{{URL: "b2"}} }, "backends[0]"},
+		{"bad ejection", func(s *PoolSpec) { s.Ejection.Failures = -1 }, "ejection.failures"},
+		{"bad config", func(s *PoolSpec) { s.Config.W = 9 }, "w: 9 is not in 1..4"},
+	} {
+		r := New(Options{})
+		if _, err := r.AddPool(good); err != nil {
+			t.Fatal(err)
+		}
+		s := spec("b", nil, "http://b2:80")
+		tc.change(&s)
+		if _, err := r.AddPool(s); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want an error with %q", tc.name, err, tc.want)
+		}
+		if len(r.Pools()) != 1 {
+			t.Errorf("%s: the refused pool is there", tc.name)
+		}
+	}
+}
+
+func TestConfigValidateNamesEverything(t *testing.T) {
+	c := Config{Strategy: "BEST", PrefixLength: 10, ConcurrencyThreshold: 2000, MinMatchRatio: 2, LoadFactor: 0.5, QueueGuard: -1, W: 0, OnSaturation: "panic", PromptCacheKey: "maybe", Replicas: 0, BlockBytes: 7}
+	err := c.Validate()
+	for _, want := range []string{
+		`strategy: "BEST" is not one of RANDOM`, "prefix_length: 10 is not in 1024..1048576", "concurrency_threshold: 2000 is not in 1..1024",
+		"min_match_ratio: 2", "load_factor: 0.5", "queue_guard: -1", "w: 0", `on_saturation: "panic"`, `prompt_cache_key: "maybe"`, "replicas: 0", "block_bytes: 7 is not in 64..4096",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate: no %q in %v", want, err)
+		}
+	}
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+}
+
+func TestHashLength(t *testing.T) {
+	c := DefaultConfig()
+	if got := c.HashLength(); got != MaxPrefixLength {
+		t.Errorf("PREFIX_AWARE: %d", got)
+	}
+	c.Strategy = PrefixHash
+	if got := c.HashLength(); got != 4096 {
+		t.Errorf("PREFIX_HASH: %d", got)
+	}
+	c.PrefixLength = 2048
+	if got := c.HashLength(); got != 2048 {
+		t.Errorf("set: %d", got)
+	}
+}
+
+func TestSetConfig(t *testing.T) {
+	_, p := testPool(t, DefaultConfig(), 2)
+	c := p.Config()
+	c.BlockBytes = 512
+	if err := p.SetConfig(c); err == nil || !strings.Contains(err.Error(), "block_bytes") {
+		t.Errorf("changing block_bytes: got %v", err)
+	}
+	c = p.Config()
+	c.W = 9
+	if err := p.SetConfig(c); err == nil || p.Config().W != 2 {
+		t.Errorf("a bad value: got %v and w = %v", err, p.Config().W)
+	}
+}
+
+// TestBackendThatLeaves: its requests go on, its index is gone.
+func TestBackendThatLeaves(t *testing.T) {
+	r, p := testPool(t, DefaultConfig(), 2)
+	keys := promptKeys("doc:20")
+	req := &Request{Now: time.Unix(2000, 0), Pool: p, Model: "m", Blocks: keys, StreamBytes: 5120, HashedBytes: 5120}
+	d, err := r.Route(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rest []backends.Spec
+	for _, b := range p.Backends() {
+		if b != d.Backend {
+			rest = append(rest, backends.Spec{URL: b.URL.String(), Rank: backends.NoRank})
+		}
+	}
+	if _, err := p.SetBackends(rest); err != nil {
+		t.Fatal(err)
+	}
+	if !r.Complete(d, feedback.Outcome{Now: req.Now, Result: feedback.Success, FirstByte: true}) || d.Backend.InFlight() != 0 {
+		t.Error("the request of the backend that left did not end")
+	}
+	again, err := r.Route(req)
+	if err != nil || again.Backend == d.Backend || again.MatchedBlocks != 0 {
+		t.Errorf("next request: got %+v, %v", again, err)
+	}
+}
+
+func TestHooks(t *testing.T) {
+	var events []string
+	r := New(Options{Hooks: Hooks{
+		Decided:   func(d *Decision) { events = append(events, "decided "+d.Reason.String()) },
+		Completed: func(_ *Decision, o feedback.Outcome) { events = append(events, "completed "+o.Result.String()) },
+		Ejected:   func(p *Pool, b *backends.Backend, _ time.Time) { events = append(events, "ejected "+p.Name()+" "+b.ID) },
+	}})
+	s := spec("a", nil, "http://b1:80", "http://b2:80")
+	s.Ejection.Failures = 1
+	p, err := r.AddPool(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := r.Route(&Request{Now: time.Unix(1, 0), Pool: p, Model: "m", Pin: "b2:80"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := feedback.Outcome{Now: time.Unix(2, 0), Result: feedback.Unavailable, Blame: feedback.Strike}
+	r.Complete(d, o)
+	r.Complete(d, o)
+	if diff := cmp.Diff([]string{"decided pinned", "ejected a b2:80", "completed upstream_unavailable"}, events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestLine(t *testing.T) {
+	config := DefaultConfig()
+	config.OnSaturation = Queue
+	r, p := testPool(t, config, 1)
+	config.ConcurrencyThreshold = 1
+	if err := p.SetConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	req := &Request{Now: time.Unix(1, 0), Pool: p, Model: "m"}
+	d, err := r.Route(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var full *SaturatedError
+	if _, err := r.Route(req); !errors.As(err, &full) || !full.Wait {
+		t.Fatalf("Route of a full pool: got %v, want to wait", err)
+	}
+	first, ok := p.Join(2)
+	second, ok2 := p.Join(2)
+	if _, third := p.Join(2); !ok || !ok2 || third {
+		t.Fatal("Join: want two places")
+	}
+	if called(first) || called(second) {
+		t.Fatal("called before a slot is free")
+	}
+	r.Complete(d, feedback.Outcome{Now: req.Now})
+	if !called(first) || called(second) {
+		t.Fatal("the first in line was not called, or the second was")
+	}
+	if _, err := r.Route(req); !errors.As(err, &full) {
+		t.Errorf("a newcomer went past the line: %v", err)
+	}
+	first.Again() // found the slot taken
+	if called(first) {
+		t.Fatal("called again without a slot")
+	}
+	second.Leave(false) // gave up while waiting
+	third, _ := p.Join(2)
+	p.line.wake(1)
+	if !called(first) {
+		t.Fatal("a waiter that came back lost its place at the front")
+	}
+	first.Leave(false) // called, but leaves: the call goes on
+	if !called(third) {
+		t.Fatal("the call was lost")
+	}
+	waited := *req
+	waited.Waited = true
+	if _, err := r.Route(&waited); err != nil {
+		t.Errorf("Route out of the line: %v", err)
+	}
+	third.Leave(true)
+}
+
+func called(w *Waiter) bool {
+	select {
+	case <-w.Ready():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestRecent(t *testing.T) {
+	var a, b recent
+	if a.level() >= 0 || a.level() != b.level() {
+		t.Error("two that were never assigned are not equal")
+	}
+	a.add(0)
+	if a.level() <= b.level() {
+		t.Error("one assignment is not more than none")
+	}
+	b.add(recentHalfLife) // one now is worth as much as two a half-life ago
+	a.add(0)
+	if got := a.level() - b.level(); got > 1e-12 || got < -1e-12 {
+		t.Errorf("two assignments a half-life ago against one now: differ by %v", got)
+	}
+	for range 1000 {
+		a.add(0)
+	}
+	b.add(20 * recentHalfLife)
+	if a.level() >= b.level() {
+		t.Error("a thousand assignments 20 half-lives ago count more than one now")
+	}
+}
+
+// TestRendezvousMovesOnlyItsShare: a backend that leaves moves its own keys and no
+// others, and weights are shares.
+func TestRendezvousMovesOnlyItsShare(t *testing.T) {
+	weights := map[string]float64{"a": 1, "b": 1, "c": 2, "d": 4}
+	owner := func(key kvindex.Key, without string) string {
+		best, score := "", 0.0
+		for _, id := range []string{"a", "b", "c", "d"} {
+			if s := rendezvous(key, hashID(id), weights[id]); id != without && s > score {
+				best, score = id, s
+			}
+		}
+		return best
+	}
+	share := make(map[string]float64)
+	const keys = 400000
+	for i := range keys {
+		key := kvindex.Key(mix(uint64(i)))
+		before := owner(key, "")
+		share[before]++
+		if after := owner(key, "b"); before != "b" && after != before {
+			t.Fatalf("key %d moved from %s to %s although b left", i, before, after)
+		}
+	}
+	for id, weight := range weights {
+		if got, want := share[id]/keys, weight/8; got < want*0.95 || got > want*1.05 {
+			t.Errorf("share of %s: got %.3f, want %.3f", id, got, want)
+		}
+	}
+}
+
+func TestDecisionIDsDiffer(t *testing.T) {
+	r, p := testPool(t, DefaultConfig(), 2)
+	seen := make(map[string]bool)
+	for range 1000 {
+		d, err := r.Route(&Request{Now: time.Unix(1, 0), Pool: p, Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[d.ID()] || len(d.ID()) != 16 {
+			t.Fatalf("decision id %q", d.ID())
+		}
+		seen[d.ID()] = true
+	}
+	if !slices.Contains(Strategies(), p.Config().Strategy) {
+		t.Error("the default strategy is not in the list")
+	}
+}
+
+// benchPool is a pool of 16 backends over an index of 1 M entries, and a prompt of
+// 32 KiB that some of them hold in part.
+func benchPool(tb testing.TB) (*Router, *Request) {
+	index := kvindex.NewMemory(kvindex.MemoryConfig{Capacity: 80_000})
+	r := New(Options{Index: index, Epoch: time.Unix(0, 0)})
+	s := spec("pool", nil)
+	for i := range 16 {
+		s.Backends = append(s.Backends, backends.Spec{URL: fmt.Sprintf("http://10.0.0.%d:8000", i), Rank: backends.NoRank})
+	}
+	p, err := r.AddPool(s)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	keys := promptKeys("doc:128")
+	noise := make([]kvindex.Key, 128)
+	n := uint64(0)
+	for i, m := range *p.members.Load() {
+		for range (1 << 20) / 16 / 128 {
+			for j := range noise {
+				n++
+				noise[j] = kvindex.Key(mix(n))
+			}
+			index.Record(m.holder, noise, 1, kvindex.Observed)
+		}
+		if i%3 == 0 {
+			index.Record(m.holder, keys[:20+i*7], 2, kvindex.Observed)
+		}
+	}
+	req := &Request{Now: time.Unix(100, 0), Pool: p, Model: "m", Blocks: keys, StreamBytes: 32 << 10, HashedBytes: 32 << 10, Prefix: keys[127], Streamed: true}
+	req.Rendezvous, req.HasPrefix = kvindex.RendezvousKey(keys, 256, "")
+	return r, req
+}
+
+// BenchmarkRank is filter, match and rank; BenchmarkRoute adds the slot and the
+// index entries.
+//
+//	go test -run='^$' -bench='Rank|Route' ./router
+func BenchmarkRank(b *testing.B) {
+	r, req := benchPool(b)
+	v := new(view)
+	b.ReportAllocs()
+	for b.Loop() {
+		v.look(req.Pool, req)
+		r.choose(v)
+	}
+}
+
+func BenchmarkRoute(b *testing.B) {
+	r, req := benchPool(b)
+	done := feedback.Outcome{Now: req.Now, Result: feedback.Success, Blame: feedback.Healthy, FirstByte: true}
+	b.ReportAllocs()
+	for b.Loop() {
+		d, err := r.Route(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Complete(d, done)
+	}
+}
