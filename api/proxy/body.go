@@ -1,0 +1,258 @@
+package proxy
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// firstRead is how large a buffer is made for a body of unknown length.
+	firstRead = 16 << 10
+	// keepBody is the largest buffer that is kept for other requests.
+	keepBody = 1 << 20
+	// maxPresize bounds what is allocated on the word of a Content-Length alone.
+	maxPresize = 8 << 20
+	// drainTime bounds how long the rest of a body is read that is too large, so
+	// that a client that sends before it reads gets to see the answer.
+	drainTime = 2 * time.Second
+	// maxWindow is the largest zstd window accepted, in bytes; the format's own
+	// recommendation is that decoders accept 8 MiB.
+	maxWindow = 8 << 20
+)
+
+// bodyBudget bounds the bytes of request bodies that are held at once.
+type bodyBudget struct {
+	limit int64
+	held  atomic.Int64
+}
+
+func (b *bodyBudget) take(n int64) bool {
+	if b.held.Add(n) > b.limit {
+		b.held.Add(-n)
+		return false
+	}
+	return true
+}
+
+// payload is a request body that has been read. It holds its share of the budget
+// until release.
+type payload struct {
+	budget *bodyBudget
+	held   int64
+	buf    *[]byte // pooled; nil when the body has none
+	bytes  []byte
+}
+
+var bodyBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// release gives up the body. The bytes must not be used afterwards.
+func (b *payload) release() {
+	if b.budget != nil {
+		b.budget.held.Add(-b.held)
+		b.budget, b.held = nil, 0
+	}
+	if b.buf != nil {
+		if cap(b.bytes) <= keepBody {
+			*b.buf = b.bytes[:0]
+		} else {
+			*b.buf = nil
+		}
+		bodyBuffers.Put(b.buf)
+		b.buf, b.bytes = nil, nil
+	}
+}
+
+// charge counts bytes that were made of the body, without asking: the body itself
+// was let in.
+func (b *payload) charge(n int) {
+	b.budget.held.Add(int64(n))
+	b.held += int64(n)
+}
+
+// errBusy and errTooLarge end the reading of a body.
+var (
+	errBusy     = errors.New("no room for the body")
+	errTooLarge = errors.New("the body is too large")
+)
+
+// hold makes sure that n bytes of the budget are held.
+func (b *payload) hold(n int64) bool {
+	if n <= b.held {
+		return true
+	}
+	if !b.budget.take(n - b.held) {
+		return false
+	}
+	b.held = n
+	return true
+}
+
+// readAll reads a body of at most limit bytes into b. size is what is known of its
+// length, -1 for nothing.
+func (b *payload) readAll(from io.Reader, size, limit int64) error {
+	if !b.hold(size) {
+		return errBusy
+	}
+	if want := min(size+1, maxPresize); int64(cap(b.bytes)) < want { // one more, to see the end
+		b.bytes = make([]byte, 0, want)
+	}
+	for {
+		if len(b.bytes) == cap(b.bytes) {
+			b.grow(size, limit)
+		}
+		n, err := from.Read(b.bytes[len(b.bytes):cap(b.bytes)])
+		b.bytes = b.bytes[:len(b.bytes)+n]
+		switch {
+		case int64(len(b.bytes)) > limit:
+			return errTooLarge
+		case !b.hold(int64(len(b.bytes))):
+			return errBusy
+		case err == io.EOF: //nolint:errorlint // a wrapped EOF is a failure
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func (b *payload) grow(size, limit int64) {
+	if size < 0 {
+		size = limit
+	}
+	larger := min(max(2*int64(cap(b.bytes)), firstRead), size+1)
+	b.bytes = append(make([]byte, 0, larger), b.bytes...)
+}
+
+// readBody reads the request's body whole, decoded.
+func (x *exchange) readBody() *Error {
+	x.payload.budget = &x.p.bodies
+	x.payload.buf = bodyBuffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in the pool
+	x.payload.bytes = (*x.payload.buf)[:0]
+	limit := x.p.options.Limits.BodyBytes
+	counted := &countingReader{from: x.r.Body}
+	defer func() { x.record.RequestBytes = counted.n }()
+	size := x.r.ContentLength
+	if size > limit {
+		x.drain(counted)
+		return x.tooLarge()
+	}
+	var from io.Reader = counted
+	encoding := strings.ToLower(strings.TrimSpace(strings.Join(x.r.Header["Content-Encoding"], ",")))
+	if encoding != "" && encoding != "identity" {
+		decoder, err := decode(encoding, counted, limit)
+		if err != nil {
+			return err
+		}
+		defer decoder.Close()
+		from, size, x.decoded = decoder, -1, true
+	}
+	return x.bodyError(x.payload.readAll(from, size, limit), counted)
+}
+
+// bodyError says what an error of reading the body means to the client.
+func (x *exchange) bodyError(err error, rest *countingReader) *Error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errTooLarge), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		x.drain(rest)
+		return x.tooLarge()
+	case errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return invalid(fmt.Sprintf("zstd body wants a window of more than %d bytes", maxWindow))
+	case errors.Is(err, errBusy):
+		x.w.Header().Set("Connection", "close")
+		return &Error{
+			Status: http.StatusServiceUnavailable, Code: CodeBusy, RetryAfter: time.Second,
+			Message: fmt.Sprintf("too many request bodies at once: they are limited to %d bytes together (limits.bodies_in_flight_bytes)", x.p.bodies.limit),
+		}
+	case x.r.Context().Err() != nil, rest.err != nil && isDisconnect(rest.err):
+		return x.clientLeft()
+	case rest.err == nil: // the client sent what it meant to send
+		return invalid("request body cannot be decoded: its content does not match its content-encoding")
+	}
+	return invalid("request body cannot be read: its transfer encoding is broken")
+}
+
+func isDisconnect(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "chunk")
+}
+
+func (x *exchange) tooLarge() *Error {
+	x.w.Header().Set("Connection", "close") // what is left of the body is not waited for
+	return &Error{
+		Status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge,
+		Message: fmt.Sprintf("request body is larger than %d bytes (limits.body_bytes)", x.p.options.Limits.BodyBytes),
+	}
+}
+
+// drain reads on for a while and keeps nothing. A client that waits to be told to
+// go on has sent nothing yet.
+func (x *exchange) drain(rest *countingReader) {
+	if rest.n == 0 && mentions(x.r.Header["Expect"], "100-continue") {
+		return
+	}
+	control := http.NewResponseController(x.w.ResponseWriter)
+	if control.SetReadDeadline(time.Now().Add(drainTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, rest, x.p.options.Limits.BodyBytes) // whatever comes of it
+	_ = control.SetReadDeadline(time.Time{})
+}
+
+// countingReader counts what a client sent and keeps its error apart from those of
+// decoders.
+type countingReader struct {
+	from io.Reader
+	n    int64
+	err  error // other than io.EOF
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n += int64(n)
+	if err != nil && err != io.EOF { //nolint:errorlint // a wrapped EOF is a failure
+		c.err = err
+	}
+	return n, err
+}
+
+// decode undoes a content encoding. The decoder reads no more than it is asked for,
+// so bounding its output bounds its work.
+func decode(encoding string, from io.Reader, limit int64) (io.ReadCloser, *Error) {
+	switch encoding {
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, invalid("request body is not gzip, although its content-encoding says so")
+		}
+		return z, nil
+	case "zstd":
+		z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(uint64(max(limit, maxWindow))))
+		if err != nil {
+			return nil, invalid("request body is not zstd, although its content-encoding says so")
+		}
+		return z.IOReadCloser(), nil
+	}
+	return nil, &Error{
+		Status: http.StatusUnsupportedMediaType, Code: CodeUnsupportedEncoding,
+		Message: fmt.Sprintf("content-encoding %q is not supported: want gzip, zstd or none", printed(encoding)),
+	}
+}
+
+// printed bounds what is repeated of a client's words.
+func printed(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}

@@ -1,0 +1,41 @@
+// Package proxy carries a client's request to the backend that the router chooses
+// and the answer back. There is one walk for every dialect:
+//
+//	read the body → resolve the model → hash the prompt
+//	→ route → attempt ↺ → stream → complete → record
+//
+// A dialect describes its endpoints as [Call] values and says how its errors look
+// ([Dialect]); everything else is here. It imports proxy, never the other way.
+//
+// # What is forwarded
+//
+// The body goes to the engine byte for byte, with two exceptions that splice: an
+// alias is replaced by the name the engines serve, and a stream whose client said
+// nothing about usage is made to report it (Options.InjectUsage), in which case the
+// chunk that the client did not ask for is taken out of the answer again. Headers go
+// both ways without those that belong to one connection. Answers are flushed with
+// every read, their trailers included at the end. Nothing is compressed, and engines
+// are asked not to compress.
+//
+// # What is tried again
+//
+// At most three backends are tried, and only where no engine can have done the work
+// or the engine said that it did not: no connection, no TLS, a kept connection that
+// had been closed (once), and 429, 503 and 529 before their body. Retries are at
+// most 20 % of the requests of the last ten seconds, with a floor. Where nobody else
+// can take the request, the last answer of an engine reaches the client as it was.
+//
+// # How an answer that breaks off ends
+//
+// The client always sees that it broke off. An event stream gets one event that
+// says so in its dialect, if it stands between two events, and then its connection
+// is ended abnormally, as that of every other answer. A pause longer than
+// timeouts.idle is a break like any other. A stream that ends in good order but
+// without the event that ends its dialect's streams is passed on as it is, and
+// recorded as upstream_aborted.
+//
+// # What is recorded
+//
+// Every request gets one [feedback.Record], whatever becomes of it, after its last
+// byte and after its slot was released.
+package proxy

@@ -1,0 +1,371 @@
+package proxy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/warmroute/warmroute/api/prompt"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/router"
+)
+
+// statusClientClosed is what a request is recorded with whose client left before the
+// end. No client ever sees it.
+const statusClientClosed = 499
+
+// codeClientLeft marks the end of a request that nobody waits for any more.
+const codeClientLeft Code = "client_closed"
+
+// maxTenant and maxRequestID bound what clients name things, in characters.
+const (
+	maxTenant    = 64
+	maxRequestID = 256
+)
+
+// exchange is one request of a client and the answer to it.
+type exchange struct {
+	p      *Proxy
+	call   *Call
+	w      reply
+	r      *http.Request
+	record *feedback.Record
+
+	payload payload
+	decoded bool // the body came compressed
+	prompt  *prompt.Request
+	target  router.Target
+	request router.Request // what the router is asked, over and over
+
+	body     []byte      // what is sent to engines
+	injected []byte      // the same, asking for usage; nil where that is not done
+	header   http.Header // what is sent to engines
+
+	tries    []string // what became of the attempts so far, for the client
+	kept     *keptAnswer
+	stale    bool // a retry for a stale connection was used
+	forgiven int  // 1 + the place in request.Tried of a backend that may be tried again
+	queued   time.Time
+	aborted  bool // the connection must end abnormally
+}
+
+func (p *Proxy) newExchange(call *Call, w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{p: p, call: call, w: newReply(w), r: r}
+	id := r.Header.Get(headerRequestID)
+	if !printable(id, maxRequestID) {
+		id = fmt.Sprintf("%016x%016x", p.options.Random(), p.options.Random())
+	}
+	x.record = &feedback.Record{
+		Start:     p.options.Now(),
+		RequestID: id,
+		TraceID:   traceID(r.Header.Get(headerTraceparent)),
+		Method:    r.Method,
+		Route:     call.Route,
+		Dialect:   call.Dialect.Name(),
+	}
+	x.w.Header()[headerRequestID] = []string{id}
+	return x
+}
+
+// serve answers the request by way of a backend.
+func (x *exchange) serve() {
+	if err := x.prepare(); err != nil {
+		x.refuse(err)
+		return
+	}
+	x.walk()
+}
+
+// prepare does everything that comes before the first decision.
+func (x *exchange) prepare() *Error {
+	tenant := x.r.Header.Get(headerTenant)
+	if tenant != "" && !printable(tenant, maxTenant) {
+		return invalid(fmt.Sprintf("X-Amzn-SageMaker-Prefix-Aware-Id must be 1 to %d printable ASCII characters, the first not a space", maxTenant))
+	}
+	if err := x.readPin(); err != nil {
+		return err
+	}
+	if err := x.readBody(); err != nil {
+		return err
+	}
+	x.body = x.payload.bytes
+	if x.call.StoredID != nil {
+		return x.findStored()
+	}
+	model, err := x.parse()
+	if err != nil {
+		return err
+	}
+	if err := x.resolve(model); err != nil {
+		return err
+	}
+	x.hash(tenant)
+	x.followPrevious()
+	return x.edit()
+}
+
+func (x *exchange) readPin() *Error {
+	pin := x.r.Header.Get(headerBackend)
+	if pin == "" {
+		return nil
+	}
+	if !x.p.options.AllowPin {
+		return invalid("x-warmroute-backend is not allowed here (allow_backend_pin)")
+	}
+	x.request.Pin, x.request.PinRequired = pin, true
+	return nil
+}
+
+// parse reads what the body says and returns the model it asks for.
+func (x *exchange) parse() (string, *Error) {
+	x.request.N = 1
+	if x.call.Kind == prompt.Opaque {
+		model, streamed, err := prompt.MultipartModel(x.r.Header.Get("Content-Type"), x.body)
+		x.record.Streamed = streamed
+		return model, promptError(err)
+	}
+	parsed, err := prompt.Parse(x.call.Kind, x.body)
+	if err != nil {
+		return "", promptError(err)
+	}
+	x.prompt = parsed
+	x.record.Streamed = parsed.Streaming()
+	x.request.N = parsed.N()
+	return parsed.Model(), nil
+}
+
+func promptError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*prompt.Error](err); ok {
+		return invalidParam(e.Param, e.Message)
+	}
+	return invalid("request body cannot be read")
+}
+
+// resolve finds the pool of a model.
+func (x *exchange) resolve(model string) *Error {
+	r := x.p.options.Router
+	if model == "" && x.call.ModelOptional {
+		if all := r.Models(); len(all) == 1 {
+			model = all[0].Served
+			x.target = router.Target{Pool: all[0].Pool, Model: model}
+		}
+	}
+	if model == "" {
+		return invalidParam("model", "model is missing: name one of those that /v1/models lists")
+	}
+	if x.target.Pool == nil {
+		target, err := r.Resolve(model)
+		if err != nil {
+			return resolveError(model, err)
+		}
+		x.target = target
+	}
+	x.request.Pool, x.request.Model = x.target.Pool, x.target.Model
+	x.record.Pool, x.record.Model = x.target.Pool.Name(), x.target.Model
+	return nil
+}
+
+func resolveError(model string, err error) *Error {
+	if e, ok := errors.AsType[*router.NotReadyError](err); ok {
+		return &Error{
+			Status: http.StatusServiceUnavailable, Code: CodeNotReady, Param: "model", RetryAfter: e.RetryAfter,
+			Message: fmt.Sprintf("no backend of pool %q has said yet which models it serves, so it is not known whether the model %q exists", e.Pool, printed(model)),
+		}
+	}
+	return &Error{
+		Status: http.StatusNotFound, Code: CodeModelNotFound, Param: "model",
+		Message: fmt.Sprintf("the model %q does not exist: /v1/models lists those that do", printed(model)),
+	}
+}
+
+// hash computes the prompt's block keys in its scope.
+func (x *exchange) hash(tenant string) {
+	if x.prompt == nil {
+		return
+	}
+	config := x.target.Pool.Config()
+	scope := kvindex.Scope{
+		BlockBytes: config.BlockBytes,
+		Pool:       x.target.Pool.Name(),
+		Model:      x.target.Model,
+		Salt:       x.prompt.Salt(),
+		TenantID:   tenant,
+		Secret:     x.p.options.KeySeed,
+	}
+	hint := ""
+	if key := x.prompt.CacheKey(); key != "" {
+		switch config.PromptCacheKey {
+		case router.CacheKeyHint:
+			hint = key
+		case router.CacheKeySeparate:
+			scope.TenantID += "\x00" + key // a tenant id has no such character
+		case router.CacheKeyIgnore:
+		}
+	}
+	keys := x.prompt.Hash(scope, config.HashLength(), hint)
+	x.request.Blocks = keys.Blocks
+	x.request.StreamBytes, x.request.HashedBytes = keys.StreamBytes, keys.HashedBytes
+	x.request.Prefix, x.request.Rendezvous, x.request.HasPrefix = keys.Prefix, keys.Rendezvous, keys.HasPrefix
+	x.request.Streamed = x.prompt.Streaming()
+	x.record.PromptBlocks, x.record.HasPrefix = len(keys.Blocks), keys.HasPrefix
+}
+
+// edit makes the two edits of a forwarded body.
+func (x *exchange) edit() *Error {
+	if x.target.Alias {
+		if x.prompt == nil {
+			return invalidParam("model", fmt.Sprintf("a form cannot use an alias: name the model %q", x.target.Model))
+		}
+		edited, err := prompt.SetModel(x.body, x.target.Model)
+		if err != nil {
+			return promptError(err)
+		}
+		x.payload.charge(len(edited))
+		x.body = edited
+	}
+	if x.call.InjectUsage && x.p.options.InjectUsage && x.prompt.Streaming() && x.prompt.UsageAsked() == prompt.UsageUnset {
+		if edited, err := prompt.SetIncludeUsage(x.body); err == nil {
+			x.payload.charge(len(edited))
+			x.injected = edited
+		}
+	}
+	return nil
+}
+
+// followPrevious leads a conversation back to the backend that stores it.
+func (x *exchange) followPrevious() {
+	if !x.call.Stores || x.request.Pin != "" {
+		return
+	}
+	previous := x.prompt.PreviousResponseID()
+	if previous == "" {
+		return
+	}
+	if at, known := x.p.stored.get(previous, x.record.Start); known && at.pool == x.target.Pool {
+		x.request.Pin, x.request.PinRequired = at.backend, true
+	}
+}
+
+// findStored finds the backend that stores the answer a request is about. An answer
+// that is not remembered can only be where there is nobody else to ask.
+func (x *exchange) findStored() *Error {
+	id := x.call.StoredID(x.r)
+	at, known := x.p.stored.get(id, x.record.Start)
+	if !known {
+		pools := x.p.options.Router.Pools()
+		if len(pools) != 1 || len(pools[0].Backends()) != 1 {
+			return &Error{
+				Status: http.StatusNotFound, Code: CodeNotFound,
+				Message: fmt.Sprintf("the response %q is not known to this router", printed(id)),
+			}
+		}
+		only := pools[0].Backends()[0]
+		at = storedAnswer{pool: pools[0], backend: only.ID}
+		if models, _ := only.Models(); len(models) > 0 {
+			at.model = models[0].ID
+		}
+	}
+	x.request = router.Request{Pool: at.pool, Model: at.model, N: 1, Pin: at.backend, PinRequired: true}
+	x.target = router.Target{Pool: at.pool, Model: at.model}
+	x.record.Pool, x.record.Model = at.pool.Name(), at.model
+	return nil
+}
+
+// refuse answers with an error of the router's own.
+func (x *exchange) refuse(err *Error) {
+	x.record.Err = cmp.Or(err.detail, err.Message)
+	if err.Code == codeClientLeft {
+		x.leave()
+		return
+	}
+	x.record.Result = err.result()
+	err.Attempts = x.record.Attempts
+	if x.p.options.DecisionHeaders && x.record.Attempts > 0 {
+		x.w.Header()[headerAttempts] = []string{strconv.Itoa(x.record.Attempts)}
+	}
+	x.call.Dialect.WriteError(&x.w, err)
+}
+
+func (x *exchange) clientLeft() *Error {
+	return &Error{Status: statusClientClosed, Code: codeClientLeft, Message: "the client left before the answer's end"}
+}
+
+// leave ends a request that nobody waits for any more.
+func (x *exchange) leave() {
+	x.record.Result = feedback.ClientClosed
+	x.aborted = true
+}
+
+// end comes after everything else, a panic included: it gives back what the request
+// holds, and records it.
+func (x *exchange) end() {
+	cause := recover()
+	if cause != nil {
+		x.fault(cause)
+	}
+	if x.prompt != nil {
+		x.prompt.Release()
+	}
+	x.payload.release()
+	x.finish()
+	if x.aborted {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// fault ends a request that panicked.
+func (x *exchange) fault(cause any) {
+	x.payload.buf = nil                // somebody may still read it
+	if cause == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+		x.leave()
+		return
+	}
+	x.p.options.Logger.Error("panic while serving a request",
+		slog.String("request_id", x.record.RequestID), slog.String("route", x.record.Route),
+		slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
+	x.record.Result, x.record.Err = feedback.RouterError, "panic"
+	if x.w.status != 0 {
+		x.aborted = true
+		return
+	}
+	defer func() {
+		if recover() != nil { // the dialect itself is at fault
+			x.aborted = true
+		}
+	}()
+	clear(x.w.Header())
+	x.w.Header()[headerRequestID] = []string{x.record.RequestID}
+	x.call.Dialect.WriteError(&x.w, &Error{
+		Status: http.StatusInternalServerError, Code: CodeInternal, Message: "the router failed to serve the request",
+	})
+}
+
+// finish completes the record and gives it to the observer.
+func (x *exchange) finish() {
+	r := x.record
+	r.Duration = x.p.options.Now().Sub(r.Start)
+	r.Status = x.w.status
+	switch {
+	case r.Result == feedback.ClientClosed:
+		r.Status = statusClientClosed
+	case r.Status == 0 && !x.aborted:
+		r.Status = http.StatusOK // net/http sends it for us
+	}
+	r.ResponseBytes = x.w.bytes
+	defer func() {
+		if cause := recover(); cause != nil {
+			x.p.options.Logger.Error("panic while observing a record",
+				slog.String("request_id", r.RequestID), slog.Any("panic", cause))
+		}
+	}()
+	x.p.options.Observe(r)
+}

@@ -1,0 +1,181 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/warmroute/warmroute/api/prompt"
+	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/usage"
+	"github.com/warmroute/warmroute/router"
+)
+
+// Limits bound what requests may take of this process. Zero fields mean their
+// defaults.
+type Limits struct {
+	// BodyBytes is the largest request body, after decompression. Default 64 MiB.
+	BodyBytes int64
+	// BodiesInFlightBytes bounds the bodies of all requests under way together; what
+	// exceeds it is answered 503. Default 1 GiB.
+	BodiesInFlightBytes int64
+	// MaxQueued is how many requests of one pool may wait for a slot where it is
+	// routed with on_saturation queue. Default 1,024.
+	MaxQueued int
+}
+
+// The defaults of Limits and Options.
+const (
+	DefaultBodyBytes           = 64 << 20
+	DefaultBodiesInFlightBytes = 1 << 30
+	DefaultMaxQueued           = 1024
+	DefaultQueueWait           = 30 * time.Second
+)
+
+// Options are what a proxy works with. Router and Transport are needed; the zero
+// values of the others are their defaults.
+type Options struct {
+	// Router decides.
+	Router *router.Router
+	// Transport carries.
+	Transport *transport.Transport
+	// Limits bound what requests may take.
+	Limits Limits
+	// QueueWait is how long a request waits for a slot where its pool is routed with
+	// on_saturation queue, in all its attempts together. Default 30 s.
+	QueueWait time.Duration
+	// InjectUsage asks engines for usage on streams whose client did not say, and
+	// takes the extra chunk out again.
+	InjectUsage bool
+	// DecisionHeaders adds the x-warmroute-… headers to answers.
+	DecisionHeaders bool
+	// AllowPin lets a request name its backend in x-warmroute-backend; otherwise
+	// such a request is refused.
+	AllowPin bool
+	// ForwardCredentials sends the client's Authorization, x-api-key and cookies on
+	// to the engines. Without it they stay here. Signatures of AWS never go on.
+	ForwardCredentials bool
+	// KeySeed is the fleet-wide secret of the block keys, empty for none.
+	KeySeed string
+	// Observe is given the record of every request once, after its end. It is called
+	// on the request's goroutine and may keep the record. May be nil.
+	Observe func(*feedback.Record)
+	// Logger is told of faults of the router itself; requests are not logged here.
+	// Default: nothing is logged.
+	Logger *slog.Logger
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+	// Random returns uniformly random values. Default math/rand/v2.
+	Random func() uint64
+}
+
+// Proxy carries requests. Its methods may be called at the same time.
+type Proxy struct {
+	options Options
+	bodies  bodyBudget
+	retries retryBudget
+	stored  storedAnswers
+	asked   usageMemory
+}
+
+// New returns a proxy. The error names the option that makes no sense.
+func New(o Options) (*Proxy, error) {
+	switch {
+	case o.Router == nil:
+		return nil, errors.New("a proxy needs a router")
+	case o.Transport == nil:
+		return nil, errors.New("a proxy needs a transport")
+	case o.Limits.BodyBytes < 0:
+		return nil, fmt.Errorf("limits.body_bytes: %d is negative", o.Limits.BodyBytes)
+	case o.Limits.BodiesInFlightBytes < 0:
+		return nil, fmt.Errorf("limits.bodies_in_flight_bytes: %d is negative", o.Limits.BodiesInFlightBytes)
+	case o.Limits.MaxQueued < 0:
+		return nil, fmt.Errorf("limits.max_queued: %d is negative", o.Limits.MaxQueued)
+	case o.QueueWait < 0:
+		return nil, fmt.Errorf("timeouts.queue_wait: %v is negative", o.QueueWait)
+	}
+	fill(&o.Limits.BodyBytes, DefaultBodyBytes)
+	fill(&o.Limits.BodiesInFlightBytes, DefaultBodiesInFlightBytes)
+	fill(&o.Limits.MaxQueued, DefaultMaxQueued)
+	fill(&o.QueueWait, DefaultQueueWait)
+	if o.Limits.BodiesInFlightBytes < o.Limits.BodyBytes {
+		return nil, fmt.Errorf("limits.bodies_in_flight_bytes: %d is less than limits.body_bytes %d",
+			o.Limits.BodiesInFlightBytes, o.Limits.BodyBytes)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(*feedback.Record) {}
+	}
+	p := &Proxy{options: o}
+	p.bodies.limit = o.Limits.BodiesInFlightBytes
+	return p, nil
+}
+
+func fill[T int | int64 | time.Duration](value *T, fallback T) {
+	if *value == 0 {
+		*value = fallback
+	}
+}
+
+// Router returns what decides, for endpoints that are answered without a backend.
+func (p *Proxy) Router() *router.Router { return p.options.Router }
+
+// BodiesInFlight is how many bytes of request bodies are held now.
+func (p *Proxy) BodiesInFlight() int64 { return p.bodies.held.Load() }
+
+// Call describes one endpoint that is forwarded.
+type Call struct {
+	// Route is the pattern of the endpoint's path, as records name it.
+	Route string
+	// Dialect is how its clients want to be told of errors.
+	Dialect Dialect
+	// Kind is the shape of its bodies. A body of kind Opaque is a multipart form.
+	Kind prompt.Kind
+	// Format is where its answers report usage.
+	Format usage.Format
+	// InjectUsage says that its requests know stream_options.include_usage.
+	InjectUsage bool
+	// ModelOptional lets a request without a model go to the only model there is.
+	ModelOptional bool
+	// Stores says that engines may keep its answers: their ids are remembered, and
+	// previous_response_id leads back to the backend that has them.
+	Stores bool
+	// StoredID, if set, makes the endpoint one about a stored answer: it returns the
+	// answer's id, and the request goes where that is. There is no model then.
+	StoredID func(*http.Request) string
+}
+
+// Handler returns the handler of an endpoint that is forwarded.
+func (p *Proxy) Handler(call Call) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := p.newExchange(&call, w, r)
+		defer x.end()
+		x.serve()
+	})
+}
+
+// Answer returns the handler of an endpoint that the router answers by itself. An
+// error that answer returns is written in the dialect; then it must not have written
+// anything.
+func (p *Proxy) Answer(route string, d Dialect, answer func(http.ResponseWriter, *http.Request) *Error) http.Handler {
+	call := Call{Route: route, Dialect: d}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := p.newExchange(&call, w, r)
+		defer x.end()
+		if err := answer(&x.w, r); err != nil {
+			x.refuse(err)
+		}
+	})
+}

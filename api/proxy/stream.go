@@ -1,0 +1,265 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/usage"
+)
+
+// copySize is the size of the buffers that answers go through.
+const copySize = 32 << 10
+
+var copyBuffers = sync.Pool{New: func() any { return new([copySize]byte) }}
+
+// stream is an answer on its way to the client.
+type stream struct {
+	a      *attempt
+	resp   *http.Response
+	tap    *usage.Tap    // nil where nothing is to be learned
+	filter *usage.Filter // nil where nothing is taken out
+	out    []byte        // what the filter lets through, reused
+	events bool          // it is an event stream
+	flow   bool          // every read is flushed
+	id     bool          // the answer's id is remembered already
+}
+
+// relay passes an engine's answer on to the client and takes in how it ended.
+func (a *attempt) relay(resp *http.Response) {
+	x := a.x
+	s := &stream{a: a, resp: resp, events: isEvents(resp.Header)}
+	s.flow = s.events || resp.ContentLength < 0
+	a.outcome.Status = resp.StatusCode
+	if resp.StatusCode < http.StatusMultipleChoices && x.call.Format != usage.None {
+		format := x.call.Format
+		if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+			format = usage.None // asked not to, but compressed all the same
+		}
+		s.tap = usage.NewTap(format, resp.Header.Get("Content-Type"))
+		defer s.tap.Release()
+		if a.injected && s.events && format != usage.None {
+			s.filter = new(usage.Filter)
+		}
+	}
+	h := x.w.Header()
+	incoming(h, resp)
+	x.decisionHeaders(h, a)
+	if s.filter != nil {
+		delete(h, "Content-Length")
+	}
+	announced := len(resp.Trailer)
+	x.w.WriteHeader(resp.StatusCode)
+	var err error
+	if s.flow {
+		err = x.w.push()
+	}
+	if err == nil && s.copy() {
+		trailers(h, resp, announced)
+		if len(resp.Trailer) > 0 {
+			_ = x.w.push() // so that net/http does not settle on a Content-Length
+		}
+	} else if err != nil {
+		s.clientLeft()
+	}
+}
+
+func isEvents(h http.Header) bool {
+	contentType := h.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(contentType); err == nil {
+		return media == "text/event-stream"
+	}
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(contentType)), "text/event-stream")
+}
+
+// decisionHeaders tells the client about the decision.
+func (x *exchange) decisionHeaders(h http.Header, a *attempt) {
+	if !x.p.options.DecisionHeaders {
+		return
+	}
+	h[headerBackend] = []string{x.record.Backend}
+	h[headerDecision] = []string{x.record.DecisionID}
+	h[headerReason] = []string{x.record.Reason}
+	h[headerPredicted] = []string{strconv.Itoa(a.d.PredictedCached)}
+	x.attemptHeader(h)
+}
+
+func (x *exchange) attemptHeader(h http.Header) {
+	if x.p.options.DecisionHeaders {
+		h[headerAttempts] = []string{strconv.Itoa(x.record.Attempts)}
+	}
+}
+
+// copy passes the body on, read by read, and reports whether it came to its end.
+func (s *stream) copy() bool {
+	buf := copyBuffers.Get().(*[copySize]byte) //nolint:forcetypeassert // nothing else is in the pool
+	defer copyBuffers.Put(buf)
+	for {
+		n, err := s.resp.Body.Read(buf[:])
+		if n > 0 {
+			s.watch(buf[:n])
+			if !s.forward(buf[:n]) {
+				s.clientLeft()
+				return false
+			}
+		}
+		if err == io.EOF { //nolint:errorlint // a wrapped EOF is a failure
+			break
+		}
+		if err != nil {
+			s.broken(transport.FailureOf(err))
+			return false
+		}
+	}
+	if s.filter != nil {
+		if rest := s.filter.Flush(s.out[:0]); len(rest) > 0 && !s.write(rest) {
+			s.clientLeft()
+			return false
+		}
+	}
+	s.whole()
+	return true
+}
+
+// watch learns from what the engine sent.
+func (s *stream) watch(p []byte) {
+	a, x := s.a, s.a.x
+	a.outcome.FirstByte = s.resp.StatusCode < http.StatusMultipleChoices
+	if s.tap == nil {
+		return
+	}
+	before := s.tap.Started()
+	s.tap.Write(p)
+	if !before && s.tap.Started() {
+		now := x.p.options.Now()
+		x.record.TTFT = now.Sub(x.record.Start)
+		x.p.options.Router.FirstToken(a.d, now)
+	}
+	if x.call.Stores && !s.id && s.events {
+		s.remember()
+	}
+}
+
+// remember notes which backend has an answer that engines store.
+func (s *stream) remember() {
+	id := s.tap.ResponseID()
+	if id == "" {
+		return
+	}
+	s.id = true
+	x := s.a.x
+	x.p.stored.put(storedAnswer{
+		id: id, pool: x.target.Pool, model: x.target.Model, backend: s.a.d.Backend.ID, used: x.p.options.Now(),
+	})
+}
+
+// forward sends the client what the engine sent, less what is taken out.
+func (s *stream) forward(p []byte) bool {
+	if s.filter == nil {
+		return s.write(p)
+	}
+	s.out = s.filter.Push(s.out[:0], p)
+	return len(s.out) == 0 || s.write(s.out)
+}
+
+func (s *stream) write(p []byte) bool {
+	w := &s.a.x.w
+	if _, err := w.Write(p); err != nil {
+		return false
+	}
+	return !s.flow || w.push() == nil
+}
+
+// clientLeft ends an answer whose client takes no more of it.
+func (s *stream) clientLeft() {
+	s.learnUsage()
+	s.a.outcome.Result, s.a.outcome.Blame = feedback.ClientClosed, feedback.Neutral
+	s.a.x.record.Err = "the client left before the answer's end"
+	s.a.x.leave()
+}
+
+// learnUsage takes in what the engine reported so far.
+func (s *stream) learnUsage() {
+	if s.tap != nil {
+		s.tap.Close()
+		s.a.outcome.Usage = s.tap.Usage()
+	}
+}
+
+// broken ends an answer that the engine did not finish. The client is told in its
+// dialect where it can be told, and sees the connection end abnormally.
+func (s *stream) broken(f *transport.Failure) {
+	x := s.a.x
+	if f.Kind == transport.ClientGone {
+		s.clientLeft()
+		return
+	}
+	id := ""
+	if s.tap != nil {
+		id = s.tap.ResponseID()
+	}
+	s.learnUsage()
+	s.a.outcome.Result, s.a.outcome.Blame = feedback.UpstreamAborted, feedback.Strike
+	x.record.Err = f.Error()
+	x.aborted = true
+	if s.events && x.w.betweenEvents() {
+		why := "the connection broke off"
+		if f.Kind == transport.IdleTimeout {
+			why = explain(f.Kind)
+		}
+		event := x.call.Dialect.StreamError(&Error{
+			Status: http.StatusBadGateway, Code: CodeBroken, Attempts: x.record.Attempts, ResponseID: id,
+			Message: fmt.Sprintf("backend %s did not finish its answer: %s", s.a.d.Backend.ID, why),
+		})
+		_, _ = x.w.Write(event) // the connection ends in any case
+	}
+	_ = x.w.push() // what is buffered reaches the client before the end
+}
+
+// whole takes in an answer that came to its end.
+func (s *stream) whole() {
+	a, x, status := s.a, s.a.x, s.resp.StatusCode
+	s.learnUsage()
+	a.outcome.Result, a.outcome.Blame = judge(status)
+	if a.outcome.Blame == feedback.Overloaded {
+		a.outcome.RetryAfter = retryAfter(s.resp.Header, x.p.options.Now())
+	}
+	switch {
+	case status >= http.StatusBadRequest:
+		x.record.Err = fmt.Sprintf("backend %s answered %d", a.d.Backend.ID, status)
+	case s.tap == nil:
+	case s.tap.Err():
+		a.outcome.Result = feedback.EngineError
+		x.record.Err = fmt.Sprintf("backend %s answered %d with an error in it", a.d.Backend.ID, status)
+	case s.events && s.tap.Started() && !s.tap.Done():
+		a.outcome.Result, a.outcome.Blame = feedback.UpstreamAborted, feedback.Neutral
+		x.record.Err = fmt.Sprintf("backend %s ended its stream without the event that ends one", a.d.Backend.ID)
+	default:
+		if x.call.Stores && !s.id {
+			s.remember()
+		}
+	}
+}
+
+// judge says what an engine's status means.
+func judge(status int) (feedback.Result, feedback.Blame) {
+	switch {
+	case overloaded(status):
+		return feedback.Saturated, feedback.Overloaded
+	case status < http.StatusBadRequest:
+		return feedback.Success, feedback.Healthy
+	case status == http.StatusNotFound:
+		return feedback.NotFound, feedback.Healthy
+	case status < http.StatusInternalServerError:
+		return feedback.Rejected, feedback.Healthy
+	case status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
+		return feedback.EngineError, feedback.Healthy
+	}
+	return feedback.EngineError, feedback.Strike
+}

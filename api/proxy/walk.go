@@ -1,0 +1,186 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/router"
+)
+
+// maxAttempts is how many backends are tried for one request.
+const maxAttempts = 3
+
+// walk tries backends until one attempt settles the request.
+func (x *exchange) walk() {
+	x.p.retries.request(x.record.Start)
+	x.header = x.outgoing()
+	for {
+		d, err := x.decide()
+		if err != nil {
+			x.giveUp(err)
+			return
+		}
+		again, err := x.attempt(d)
+		if err != nil {
+			x.giveUp(err)
+			return
+		}
+		if !again {
+			return
+		}
+	}
+}
+
+// decide asks the router for the next backend and waits for a slot where the pool
+// wants that.
+func (x *exchange) decide() (*router.Decision, *Error) {
+	d, err := x.ask()
+	if saturated, ok := errors.AsType[*router.SaturatedError](err); ok && saturated.Wait {
+		d, err = x.queue()
+	}
+	if err == nil {
+		return d, nil
+	}
+	if x.record.Attempts > 0 {
+		x.p.retries.giveBack(x.p.options.Now())
+	}
+	if e := x.routeError(err); len(x.tries) == 0 || e.Code == codeClientLeft {
+		return nil, e
+	}
+	return nil, x.unavailable(http.StatusBadGateway, CodeUnavailable)
+}
+
+// ask makes one decision. A backend whose kept connection was closed comes last, but
+// nothing is wrong with it: where nobody else can take the request, it may.
+func (x *exchange) ask() (*router.Decision, error) {
+	x.request.Now, x.request.Random = x.p.options.Now(), x.p.options.Random()
+	d, err := x.p.options.Router.Route(&x.request)
+	if x.forgiven > 0 && err != nil {
+		x.request.Tried = slices.Delete(x.request.Tried, x.forgiven-1, x.forgiven)
+		d, err = x.p.options.Router.Route(&x.request)
+	}
+	x.forgiven = 0
+	return d, err
+}
+
+// errQueueFull and errQueueWait end the wait for a slot, as errClientLeft does.
+var (
+	errQueueFull  = errors.New("the waiting line is full")
+	errQueueWait  = errors.New("no slot became free in time")
+	errClientLeft = errors.New("the client left")
+)
+
+// queue waits for a slot. A call that comes while a slot is taken without it goes on
+// to whoever is next in line.
+func (x *exchange) queue() (*router.Decision, error) {
+	place, ok := x.target.Pool.Join(x.p.options.Limits.MaxQueued)
+	if !ok {
+		return nil, errQueueFull
+	}
+	called := false
+	defer func() { place.Leave(called) }()
+	if x.queued.IsZero() {
+		x.queued = time.Now().Add(x.p.options.QueueWait)
+	}
+	timer := time.NewTimer(time.Until(x.queued))
+	defer timer.Stop()
+	x.request.Waited = true
+	defer func() { x.request.Waited = false }()
+	for {
+		// A slot may have become free before there was a place in the line.
+		if d, err := x.ask(); !full(err) {
+			return d, err
+		}
+		select {
+		case <-place.Ready():
+		case <-timer.C:
+			return nil, errQueueWait
+		case <-x.r.Context().Done():
+			return nil, errClientLeft
+		}
+		if d, err := x.ask(); !full(err) {
+			called = err == nil
+			return d, err
+		}
+		place.Again()
+	}
+}
+
+func full(err error) bool {
+	_, ok := errors.AsType[*router.SaturatedError](err)
+	return ok
+}
+
+// routeError says what it means to the client that no backend takes the request.
+func (x *exchange) routeError(err error) *Error {
+	saturated := func(after time.Duration, format string, args ...any) *Error {
+		return &Error{
+			Status: http.StatusTooManyRequests, Code: CodeSaturated, RetryAfter: after,
+			Message: fmt.Sprintf(format, args...),
+		}
+	}
+	pool := x.target.Pool.Name()
+	switch {
+	case errors.Is(err, errClientLeft):
+		return x.clientLeft()
+	case errors.Is(err, errQueueFull):
+		return saturated(time.Second, "%d requests wait for a slot of pool %q already (limits.max_queued)", x.p.options.Limits.MaxQueued, pool)
+	case errors.Is(err, errQueueWait):
+		return saturated(time.Second, "no slot of pool %q became free within %v (timeouts.queue_wait)", pool, x.p.options.QueueWait)
+	}
+	if e, ok := errors.AsType[*router.SaturatedError](err); ok {
+		return saturated(e.RetryAfter, "%s", e.Error())
+	}
+	none := &Error{Status: http.StatusServiceUnavailable, Code: CodeNoBackend, Message: err.Error()}
+	if e, ok := errors.AsType[*router.NoBackendError](err); ok {
+		none.RetryAfter = e.RetryAfter
+		if e.Pin != "" {
+			none.Message = fmt.Sprintf("backend %q of pool %q cannot take the request", printed(e.Pin), e.Pool)
+		}
+	}
+	return none
+}
+
+// giveUp ends a request that nobody takes: with what an engine said, if one said
+// anything, else with the error.
+func (x *exchange) giveUp(err *Error) {
+	if x.kept != nil && err.Code != codeClientLeft {
+		x.replay()
+		return
+	}
+	x.refuse(err)
+}
+
+// unavailable is the error that tells of all attempts.
+func (x *exchange) unavailable(status int, code Code) *Error {
+	return &Error{Status: status, Code: code, Message: "no backend gave an answer: " + strings.Join(x.tries, "; ")}
+}
+
+// mayRetry reports whether another backend may be tried after b, and takes the retry
+// out of the budget.
+func (x *exchange) mayRetry(b *backends.Backend) bool {
+	return x.record.Attempts < maxAttempts && x.others(b) && x.p.retries.take(x.p.options.Now())
+}
+
+// others reports whether there is anybody else to try, as far as one can tell
+// without a decision.
+func (x *exchange) others(b *backends.Backend) bool {
+	if x.request.PinRequired {
+		return false
+	}
+	now := x.p.options.Now()
+	for _, other := range x.target.Pool.Backends() {
+		if other == b || slices.Contains(x.request.Tried, other) || !other.Serves(x.request.Model) {
+			continue
+		}
+		if s := other.State(now); s != backends.Draining && s != backends.Unreachable {
+			return true
+		}
+	}
+	return false
+}
