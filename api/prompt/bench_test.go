@@ -16,18 +16,27 @@ const prose = "The river had been rising since noon, and by the time the lamps w
 	"Nobody spoke of it: they moved the sacks up, one by one, and counted them again.\n" +
 	"She said \"not tonight\" and went back to the ledger, where 1,024 lines were waiting. "
 
+// code is text with an escape every 20 bytes.
+const code = "func (s *scanner) fail(why fault, at int) int {\n\ts.why, s.at = why, at\n\treturn -1\n}\n\n" +
+	"var names = []string{\"chat\", \"completions\", \"responses\"} // see kind.go for all of them\n"
+
 // dense is text that is all escapes and characters beyond ASCII.
 const dense = "if s == \"no\" { C:\\code }\n\tÜber die Brücke — 你好 — "
 
 // chatBody returns a chat body of about size bytes: tools, a system text, and turns
 // of about 1 KiB.
-func chatBody(tb testing.TB, size int, prose string) []byte {
+func chatBody(tb testing.TB, size int, unit string) []byte {
 	tb.Helper()
 	type object = map[string]any
-	turns := []object{{"role": "system", "content": strings.Repeat(prose, 1024/len(prose))}}
-	for i := 0; len(turns)*1100 < size; i++ {
-		role := [...]string{"user", "assistant"}[i%2]
-		turns = append(turns, object{"role": role, "content": fmt.Sprint(i) + strings.Repeat(prose, 1024/len(prose))})
+	turns := []object{{"role": "system", "content": strings.Repeat(unit, 1024/len(unit))}}
+	for written := 0; written < size-2000; {
+		turn := fmt.Sprint(len(turns)) + strings.Repeat(unit, 1024/len(unit))
+		turns = append(turns, object{"role": [...]string{"assistant", "user"}[len(turns)%2], "content": turn})
+		quoted, err := json.Marshal(turn)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		written += len(quoted) + len(`{"role":"assistant","content":},`)
 	}
 	body, err := json.Marshal(object{
 		"model": "m", "messages": turns, "stream": true, "temperature": 0.7,
@@ -51,6 +60,7 @@ func BenchmarkParseHash(b *testing.B) {
 			run(b, prompt.Chat, chatBody(b, kib<<10, prose))
 		})
 	}
+	b.Run("code=32KiB", func(b *testing.B) { run(b, prompt.Chat, chatBody(b, 32<<10, code)) })
 	b.Run("dense=32KiB", func(b *testing.B) { run(b, prompt.Chat, chatBody(b, 32<<10, dense)) })
 	b.Run("tokens=8192", func(b *testing.B) {
 		body := bytes.NewBufferString(`{"model":"m","prompt":[`)

@@ -405,17 +405,6 @@ func TestUsageAsked(t *testing.T) {
 	}
 }
 
-func TestReleaseTwice(t *testing.T) {
-	r := parse(t, prompt.Chat, `{"model":"a"}`)
-	model := r.Model()
-	r.Release()
-	r.Release()
-	parse(t, prompt.Chat, `{"model":"b"}`)
-	if model != "a" {
-		t.Errorf("model read before Release became %q", model)
-	}
-}
-
 // The budget of the request path: nothing is allocated once the pool is warm.
 func TestParseHashAllocations(t *testing.T) {
 	ids := `{"model":"m","prompt":[` + strings.Repeat("12345,", 8191) + `1]}`

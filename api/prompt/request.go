@@ -40,6 +40,7 @@ type Request struct {
 
 	parser *fastjson.Parser
 	tree   tree
+	grown  int // values parser has parsed in its life
 
 	w      writer
 	limit  int  // the prefixLength that w was written with
@@ -50,10 +51,12 @@ type Request struct {
 }
 
 // What a pooled Request may keep. A larger body, tree or stream is dropped on
-// Release.
+// Release. A parser keeps the longest list and object it has met at each place of
+// its tree, so it is dropped after so many values in any case.
 const (
 	keepBytes  = 1 << 20
 	keepValues = 1 << 15
+	keepGrown  = 1 << 20
 	keepKeys   = keepBytes / kvindex.MinBlockBytes
 )
 
@@ -65,8 +68,9 @@ func (r *Request) Release() {
 	if r.pooled {
 		return
 	}
-	if len(r.body) > keepBytes || r.values > keepValues {
-		r.parser = new(fastjson.Parser)
+	r.grown += r.values
+	if len(r.body) > keepBytes || r.values > keepValues || r.grown > keepGrown {
+		r.parser, r.grown = new(fastjson.Parser), 0
 	}
 	if r.w.stream.Cap() > keepBytes || cap(r.w.json) > keepBytes {
 		r.w = writer{}
@@ -74,7 +78,7 @@ func (r *Request) Release() {
 	if cap(r.keys) > keepKeys {
 		r.keys = nil
 	}
-	*r = Request{parser: r.parser, w: r.w, keys: r.keys, names: r.names, pooled: true}
+	*r = Request{parser: r.parser, grown: r.grown, w: r.w, keys: r.keys, names: r.names, pooled: true}
 	requests.Put(r)
 }
 
