@@ -89,6 +89,7 @@ var layers = []place{
 	{path: "internal/telemetry", layer: 4, kind: outer},
 
 	// Programs and tests.
+	{path: "internal/gateway", layer: 5, kind: command}, // the router put together, for the program, the demo and the tests
 	{path: "internal/demo", layer: 5, kind: command},
 	{path: "cmd/warmroute", layer: 5, kind: command},
 	{path: "cmd/enginesim", layer: 5, kind: command},
