@@ -35,11 +35,22 @@ the profile. Answers are made-up words; usage, cached tokens, metrics, queueing
 and preemption are the model's.
 
 Profiles: %s.
+A profile file varies one of them, for hardware that is not among them; all keys
+are optional:
+  {"base": "llama-8b-h100", "name": "ours", "request_overhead_ms": 16,
+   "step_floor_ms": 6.8, "prefill_us_per_token": 31, "attention_ns_per_pair": 1.2,
+   "decode_us_per_sequence": 4.4, "decode_ns_per_context_token": 76,
+   "kv_tokens": 425984, "max_batched_tokens": 8192, "max_seqs": 1024}
+A step takes step_floor + decode_us_per_sequence a decoding sequence +
+decode_ns_per_context_token a token of their contexts + the prefill of its
+chunks, which is prefill_us_per_token a new token + attention_ns_per_pair a new
+token and a token before it.
 
 Beside vLLM's routes there are two of its own:
   POST /sim/fault   break something: {"lose_cache":true}, {"die_after_events":3},
                     {"hang":"headers"|"stream"}, {"status":503,"count":2,"retry_after":1},
-                    {"slow":4}, {"sleep":true}, {"unhealthy":true}; {"clear":true} mends all
+                    {"slow":4}, {"sleep":true}, {"unhealthy":true},
+                    {"error_after_events":3}; {"clear":true} mends all
   GET  /sim/state   what the caches truly hold, and the last requests`
 
 const examples = `  enginesim --listen 127.0.0.1:8001 --model sim
@@ -48,9 +59,10 @@ const examples = `  enginesim --listen 127.0.0.1:8001 --model sim
 
 // options are the flags.
 type options struct {
-	listen  string
-	verbose bool
-	server  server.Config
+	listen      string
+	profileFile string
+	verbose     bool
+	server      server.Config
 }
 
 // run is the program: it returns the exit code, 0 after a signal or --help, 2
@@ -109,7 +121,8 @@ func newCommand(opts *options) *cobra.Command {
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:8000", "`address` to listen on, host:port")
 	f.StringSliceVar(&c.Model, "model", c.Model, "served model `name`; further ones are adapters of the first (repeat or separate by commas)")
 	f.StringVar(&c.Profile, "profile", c.Profile, "timing profile `name`")
-	f.Float64Var(&c.Speed, "speed", c.Speed, "model seconds that pass in a second")
+	f.StringVar(&opts.profileFile, "profile-file", "", "JSON `file` that varies the profile, see above")
+	f.Float64Var(&c.Speed, "speed", c.Speed, "model seconds that pass in a second; the real cost of a request, about a millisecond, grows with it")
 	f.IntVar(&c.KVTokens, "kv-tokens", 0, "KV cache of each engine in `tokens` (default: the profile's)")
 	f.IntVar(&c.BlockSize, "block-size", c.BlockSize, "`tokens` in a KV block")
 	f.IntVar(&c.MaxModelLen, "max-model-len", c.MaxModelLen, "prompt and answer together in `tokens`, at most the KV cache")
@@ -117,6 +130,11 @@ func newCommand(opts *options) *cobra.Command {
 	f.BoolVar(&c.NullForZero, "null-for-zero", false, "report a complete miss as null details, as vLLM before 0.23")
 	f.IntVar(&c.Engines, "engines", c.Engines, "data-parallel engines behind the one URL")
 	f.Uint64Var(&c.Seed, "seed", 0, "seed of the generated text")
+	f.IntVar(&c.MaxSeqs, "max-num-seqs", 0, "sequences in the running batch (default: the profile's)")
+	f.IntVar(&c.MaxBatchedTokens, "max-num-batched-tokens", 0, "`tokens` computed in a step (default: the profile's)")
+	f.IntVar(&c.OutputTokens, "output-tokens", 0, "`tokens` of an answer to a request without a limit (default 64)")
+	f.BoolVar(&c.NoPrefixCaching, "no-prefix-caching", false, "make every prompt a miss")
+	f.Float64Var(&c.Jitter, "jitter", 0, "relative standard deviation of step times, at most 0.3")
 	f.BoolVar(&opts.verbose, "verbose", false, "log every generation request to stderr")
 	return cmd
 }
@@ -130,6 +148,13 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	opts.server.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	if opts.server.Speed == 0 {
 		return &usageError{errors.New("--speed: must be > 0, is 0")}
+	}
+	if opts.profileFile != "" {
+		profile, err := readProfile(opts.profileFile, opts.server.Profile)
+		if err != nil {
+			return &usageError{err}
+		}
+		opts.server.Custom, opts.server.Profile = profile, profile.Name
 	}
 	engine, err := server.New(opts.server)
 	if err != nil {

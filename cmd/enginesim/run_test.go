@@ -6,10 +6,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmroute/warmroute/internal/enginesim"
 )
 
 func TestBadInvocations(t *testing.T) {
@@ -29,6 +33,10 @@ func TestBadInvocations(t *testing.T) {
 		{"speed 0", []string{"--speed", "0"}, 2, "--speed: must be > 0"},
 		{"argument", []string{"serve"}, 2, `unexpected argument "serve"`},
 		{"profile", []string{"--profile", "h200"}, 2, "llama-70b-8xh100"},
+		{"no file", []string{"--profile-file", "/nowhere/p.json"}, 2, "/nowhere/p.json"},
+		{"unknown key", []string{"--profile-file", file(t, "{\n\"kv\": 3}")}, 2, `p.json:2: json: unknown field "kv"`},
+		{"unknown base", []string{"--profile-file", file(t, `{"base":"x"}`)}, 2, `base: unknown profile "x"`},
+		{"bad profile", []string{"--profile-file", file(t, `{"max_seqs":-1}`)}, 2, "profile.max_seqs"},
 		{"engines", []string{"--engines", "-1"}, 2, "engines"},
 		{"several", []string{"--engines", "-1", "--block-size", "-1"}, 2, "block_size"},
 		{"taken port", []string{"--listen", taken.Addr().String()}, 1, "choose another --listen address"},
@@ -48,6 +56,32 @@ func TestBadInvocations(t *testing.T) {
 				t.Errorf("stdout %q, want nothing", stdout.String())
 			}
 		})
+	}
+}
+
+// file writes a profile file and returns its path.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "p.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestProfileFile(t *testing.T) {
+	base, err := enginesim.ProfileByName("llama-8b-a100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readProfile(file(t, `{"name":"ours","prefill_us_per_token":50,"step_floor_ms":2.5,"kv_tokens":1600}`), "llama-8b-a100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := base
+	want.Name, want.PrefillPerToken, want.StepFloor, want.KVTokens = "ours", 50_000, 2500*time.Microsecond, 1600
+	if *got != want {
+		t.Errorf("profile %+v, want %+v", *got, want)
 	}
 }
 

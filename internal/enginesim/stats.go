@@ -104,6 +104,8 @@ type Stats struct {
 	// KVUsage is the share of blocks that sequences reference, 0 to 1. Blocks
 	// that are merely cached do not count.
 	KVUsage float64
+	// NoPrefixCaching reports whether every prompt is a miss.
+	NoPrefixCaching bool
 	// Sleeping reports whether the engine is asleep.
 	Sleeping bool
 	// TimeToFirstToken, from arrival, InterTokenLatency and
@@ -149,7 +151,7 @@ func (e *Engine) Stats() Stats {
 	s.BlockSize, s.MaxTokens = e.cache.size, e.maxTokens
 	s.KVUsage = 1 - float64(s.FreeBlocks)/float64(s.TotalBlocks)
 	s.EvictedBlocks = e.cache.evicted
-	s.Sleeping = e.sleeping
+	s.Sleeping, s.NoPrefixCaching = e.sleeping, e.cfg.DisablePrefixCaching
 	for _, h := range []*Histogram{
 		&s.TimeToFirstToken, &s.InterTokenLatency, &s.TimePerOutputToken,
 		&s.EndToEnd, &s.Queue, &s.Prefill, &s.Decode, &s.Inference,

@@ -49,6 +49,22 @@ type Config struct {
 	// MaxModelLen bounds prompt and output of a request together, in tokens; 0
 	// is 1,048,576. What the KV cache holds bounds it in any case.
 	MaxModelLen int
+	// MaxSeqs bounds the running batch of each engine (max_num_seqs); 0 is the
+	// profile's.
+	MaxSeqs int
+	// MaxBatchedTokens bounds the tokens computed in a step
+	// (max_num_batched_tokens); 0 is the profile's.
+	MaxBatchedTokens int
+	// OutputTokens is the length of an answer to a request that states no
+	// limit; 0 is 64.
+	OutputTokens int
+	// NoPrefixCaching makes every prompt a miss.
+	NoPrefixCaching bool
+	// Jitter is the relative standard deviation of step times, at most 0.3; 0
+	// is none. It is repeatable by Seed.
+	Jitter float64
+	// Custom is used instead of the named profile if it is not nil.
+	Custom *enginesim.Profile
 	// Logger receives one debug record per generation request and a record per
 	// fault; nil logs nothing.
 	Logger *slog.Logger
@@ -94,6 +110,9 @@ func (c *Config) Validate() error {
 	if c.Engines < 0 || c.Engines > maxEngines {
 		errs = append(errs, fmt.Errorf("engines: must be between 1 and %d, is %d", maxEngines, c.Engines))
 	}
+	if c.OutputTokens < 0 {
+		errs = append(errs, fmt.Errorf("output_tokens: must be >= 0, is %d", c.OutputTokens))
+	}
 	model, err := c.engine()
 	if err != nil {
 		errs = append(errs, fmt.Errorf("profile: %w", err))
@@ -105,11 +124,7 @@ func (c *Config) Validate() error {
 
 // engine returns the configuration of one engine model.
 func (c *Config) engine() (enginesim.Config, error) {
-	name := c.Profile
-	if name == "" {
-		name = defaultProfile
-	}
-	profile, err := enginesim.ProfileByName(name)
+	profile, err := c.profile()
 	if err != nil {
 		return enginesim.Config{}, err
 	}
@@ -118,12 +133,27 @@ func (c *Config) engine() (enginesim.Config, error) {
 		maxLen = defaultMaxModelLen
 	}
 	return enginesim.Config{
-		Profile:     profile,
-		BlockSize:   c.BlockSize,
-		KVTokens:    c.KVTokens,
-		MaxModelLen: maxLen,
-		Seed:        c.Seed,
+		Profile:              profile,
+		BlockSize:            c.BlockSize,
+		KVTokens:             c.KVTokens,
+		MaxModelLen:          maxLen,
+		MaxSeqs:              c.MaxSeqs,
+		MaxBatchedTokens:     c.MaxBatchedTokens,
+		DisablePrefixCaching: c.NoPrefixCaching,
+		Jitter:               c.Jitter,
+		Seed:                 c.Seed,
 	}, nil
+}
+
+func (c *Config) profile() (enginesim.Profile, error) {
+	switch {
+	case c.Custom != nil:
+		return *c.Custom, nil
+	case c.Profile == "":
+		return enginesim.ProfileByName(defaultProfile)
+	default:
+		return enginesim.ProfileByName(c.Profile)
+	}
 }
 
 func (c *Config) withDefaults() Config {
@@ -133,6 +163,9 @@ func (c *Config) withDefaults() Config {
 	}
 	if d.Engines == 0 {
 		d.Engines = 1
+	}
+	if d.OutputTokens == 0 {
+		d.OutputTokens = defaultOutputTokens
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)

@@ -3,6 +3,8 @@ package server
 import (
 	"strings"
 	"testing"
+
+	"github.com/warmroute/warmroute/internal/enginesim"
 )
 
 func TestConfigErrorsNameTheField(t *testing.T) {
@@ -18,6 +20,9 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		{func(c *Config) { c.Profile = "x" }, `profile: unknown profile "x"`},
 		{func(c *Config) { c.KVTokens = 3 }, "kv_tokens: must hold one block"},
 		{func(c *Config) { c.BlockSize = -1 }, "block_size: must be >= 0"},
+		{func(c *Config) { c.OutputTokens = -1 }, "output_tokens: must be >= 0"},
+		{func(c *Config) { c.Jitter = 1 }, "jitter: must be between"},
+		{func(c *Config) { c.Custom = &enginesim.Profile{} }, "profile.step_floor"},
 		{func(c *Config) { c.MaxModelLen = -1 }, "max_model_len: must be >= 0"},
 	} {
 		cfg := DefaultConfig()

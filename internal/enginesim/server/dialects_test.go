@@ -327,3 +327,19 @@ func TestModelList(t *testing.T) {
 		t.Errorf("adapter %v, want lora with parent base", at(list, "data", 1))
 	}
 }
+
+func TestInvocations(t *testing.T) {
+	s := listen(t, fastConfig())
+	for want, body := range map[string]object{
+		"chat.completion": chat("hi", nil),
+		"text_completion": {"prompt": "hi", "max_tokens": 1},
+		"list":            {"input": "hi"},
+	} {
+		if got := s.ok("/invocations", body)["object"]; got != want {
+			t.Errorf("object %v, want %s", got, want)
+		}
+	}
+	if status, _ := s.post("/invocations", object{"text": "hi"}); status != 400 {
+		t.Errorf("body of no route: status %d, want 400", status)
+	}
+}

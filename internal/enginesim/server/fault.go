@@ -2,8 +2,8 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -27,6 +27,9 @@ type faultRequest struct {
 	// DieAfterEvents resets the connection of every later stream after that
 	// many events.
 	DieAfterEvents *int `json:"die_after_events"`
+	// ErrorAfterEvents ends every later stream with an error event after that
+	// many events, the HTTP status being long out.
+	ErrorAfterEvents *int `json:"error_after_events"`
 	// Hang makes later generation requests hang before their headers
 	// ("headers"), or later streams after their first event ("stream"), until
 	// cleared.
@@ -53,10 +56,14 @@ func (f *faultRequest) validate() error {
 		return fmt.Errorf("hang: must be %q or %q, is %q", hangHeaders, hangStream, f.Hang)
 	case f.DieAfterEvents != nil && *f.DieAfterEvents < 0:
 		return fmt.Errorf("die_after_events: must be >= 0, is %d", *f.DieAfterEvents)
+	case f.ErrorAfterEvents != nil && *f.ErrorAfterEvents < 0:
+		return fmt.Errorf("error_after_events: must be >= 0, is %d", *f.ErrorAfterEvents)
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("status: must be between 400 and 599, is %d", f.Status)
 	case f.Status == 0 && (f.Count != nil || f.RetryAfter != nil):
-		return fmt.Errorf("count and retry_after: need a status")
+		return errors.New("count and retry_after: need a status")
+	case f.Count != nil && *f.Count == 0:
+		return errors.New("count: must not be 0")
 	case f.Slow != nil && !(*f.Slow > 0):
 		return fmt.Errorf("slow: must be > 0, is %g", *f.Slow)
 	}
@@ -67,6 +74,7 @@ func (f *faultRequest) validate() error {
 type faults struct {
 	mu         sync.Mutex
 	dieAfter   int // -1: not at all
+	errorAfter int // -1: not at all
 	hang       string
 	release    chan struct{} // closed when hanging ends
 	status     int
@@ -75,50 +83,42 @@ type faults struct {
 	unhealthy  bool
 }
 
-func newFaults() *faults { return &faults{dieAfter: -1} }
+func newFaults() *faults { return &faults{dieAfter: -1, errorAfter: -1} }
 
 // streamFault is what strikes one stream.
 type streamFault struct {
-	dieAfter int
-	hang     <-chan struct{} // nil: does not hang
+	dieAfter   int
+	errorAfter int
+	hang       <-chan struct{} // nil: does not hang
 }
 
 // stream returns the faults of a stream that begins now.
 func (f *faults) stream() streamFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fault := streamFault{dieAfter: f.dieAfter}
+	fault := streamFault{dieAfter: f.dieAfter, errorAfter: f.errorAfter}
 	if f.hang == hangStream {
 		fault.hang = f.release
 	}
 	return fault
 }
 
-// gate holds a generation request up, or returns the status it is to be
-// refused with.
-func (f *faults) gate(ctx context.Context) (status int, retryAfter *int) {
+// next returns what the next generation request meets: a status to refuse it
+// with, or a channel to wait for before answering, or neither.
+func (f *faults) next() (status int, retryAfter *int, release <-chan struct{}) {
 	f.mu.Lock()
-	if f.status != 0 && f.count != 0 {
+	defer f.mu.Unlock()
+	if f.status != 0 {
 		status, retryAfter = f.status, f.retryAfter
-		f.count--
-		if f.count == 0 {
+		if f.count--; f.count == 0 {
 			f.status = 0
 		}
-		f.mu.Unlock()
-		return status, retryAfter
+		return status, retryAfter, nil
 	}
-	var release <-chan struct{}
 	if f.hang == hangHeaders {
 		release = f.release
 	}
-	f.mu.Unlock()
-	if release != nil {
-		select {
-		case <-release:
-		case <-ctx.Done():
-		}
-	}
-	return 0, nil
+	return 0, nil, release
 }
 
 func (f *faults) isUnhealthy() bool {
@@ -139,13 +139,16 @@ func (f *faults) apply(req *faultRequest) {
 		f.release, f.hang = nil, ""
 	}
 	if req.Clear {
-		f.dieAfter, f.status, f.count, f.retryAfter, f.unhealthy = -1, 0, 0, nil, false
+		f.dieAfter, f.errorAfter, f.status, f.count, f.retryAfter, f.unhealthy = -1, -1, 0, 0, nil, false
 	}
 	if req.Hang != "" {
 		f.hang, f.release = req.Hang, make(chan struct{})
 	}
 	if req.DieAfterEvents != nil {
 		f.dieAfter = *req.DieAfterEvents
+	}
+	if req.ErrorAfterEvents != nil {
+		f.errorAfter = *req.ErrorAfterEvents
 	}
 	if req.Status != 0 {
 		f.status, f.count, f.retryAfter = req.Status, 1, req.RetryAfter

@@ -188,6 +188,29 @@ func TestDyingStreams(t *testing.T) {
 	}
 }
 
+func TestErrorsInStreams(t *testing.T) {
+	s := listen(t, fastConfig())
+	s.ok("/sim/fault", object{"error_after_events": 2})
+	for _, d := range []struct {
+		path string
+		body object
+		last string // what the event with the error says
+	}{
+		{"/v1/chat/completions", chat("hi", object{"stream": true, "max_tokens": 500}), `"code":500`},
+		{"/v1/completions", object{"prompt": "hi", "stream": true, "max_tokens": 500}, `"code":500`},
+		{"/v1/responses", object{"input": "hi", "stream": true}, `"type":"response.failed"`},
+		{"/v1/messages", chat("hi", object{"stream": true, "max_tokens": 500}), `"type":"error"`},
+	} {
+		events := s.stream(d.path, d.body)
+		if len(events) < 3 || !strings.Contains(events[2].raw, d.last) {
+			t.Errorf("%s: events %v, want the third to contain %s", d.path, events, d.last)
+		}
+	}
+	if got := s.state("aborted"); got != 4 {
+		t.Errorf("%v aborted, want 4", got)
+	}
+}
+
 func TestLostCache(t *testing.T) {
 	s := listen(t, fastConfig())
 	cached := func() any {
@@ -222,6 +245,8 @@ func TestBadFaults(t *testing.T) {
 		`{"die_after_events":-1}`:    "die_after_events",
 		`not json`:                   "invalid",
 		`{"status":503,"count":"x"}`: "count",
+		`{"status":503,"count":0}`:   "count",
+		`{"error_after_events":-1}`:  "error_after_events",
 	} {
 		status, resp := s.post("/sim/fault", body)
 		if message, _ := at(resp, "error", "message").(string); status != http.StatusBadRequest || !strings.Contains(message, want) {

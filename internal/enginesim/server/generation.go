@@ -93,7 +93,7 @@ func (s *Server) start(p *plan) (*generation, *apiError) {
 	output := p.maxTokens
 	finish := enginesim.FinishLength
 	if output == 0 && !p.pool {
-		output, finish = defaultOutputTokens, enginesim.FinishStop
+		output, finish = s.cfg.OutputTokens, enginesim.FinishStop
 	}
 	gen := &generation{
 		id:      p.id,

@@ -229,10 +229,10 @@ func (s *Server) streamMessage(stream *eventStream, gen *generation) {
 
 // failMessage ends a stream whose generation the server could not finish.
 func (e *eventStream) failMessage(err error) {
-	if stopped := ended(err); stopped.status == http.StatusServiceUnavailable {
+	if stopped := ended(err); stopped.status != statusClientGone {
 		_ = e.send("error", anthropicErrorBody{ // nobody is left to tell
 			Type:  "error",
-			Error: anthropicErrorDetail{Type: "overloaded_error", Message: stopped.message},
+			Error: anthropicErrorDetail{Type: "api_error", Message: stopped.message},
 		})
 	}
 }

@@ -7,15 +7,25 @@ import (
 	"strings"
 	"testing"
 
-	dto "github.com/prometheus/client_model/go"
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-
-	"github.com/google/go-cmp/cmp"
 )
 
+// family is a metric family as a scraper reads it.
+type family struct {
+	kind   string
+	series []series
+}
+
+// series is one series of a family; of a histogram, value is the sum.
+type series struct {
+	labels map[string]string
+	value  float64
+}
+
 // scrape reads /metrics as a scraper does.
-func (s *sim) scrape() map[string]*dto.MetricFamily {
+func (s *sim) scrape() map[string]family {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/metrics", nil)
 	if err != nil {
@@ -30,34 +40,37 @@ func (s *sim) scrape() map[string]*dto.MetricFamily {
 		s.t.Fatalf("content type %q is not the text format", resp.Header.Get("Content-Type"))
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(resp.Body)
+	parsed, err := parser.TextToMetricFamilies(resp.Body)
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	families := make(map[string]family)
+	for name, f := range parsed {
+		read := family{kind: f.GetType().String()}
+		for _, m := range f.GetMetric() {
+			labels := make(map[string]string)
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
+			read.series = append(read.series, series{labels, value})
+		}
+		families[name] = read
 	}
 	return families
 }
 
-// labels returns the labels of a series.
-func labels(m *dto.Metric) map[string]string {
-	out := make(map[string]string)
-	for _, l := range m.GetLabel() {
-		out[l.GetName()] = l.GetValue()
-	}
-	return out
-}
-
 // sum adds up the series of a family whose labels include want.
-func sum(families map[string]*dto.MetricFamily, name string, want map[string]string) float64 {
+func (f family) sum(want map[string]string) float64 {
 	total := 0.0
-series:
-	for _, m := range families[name].GetMetric() {
-		have := labels(m)
+next:
+	for _, s := range f.series {
 		for key, value := range want {
-			if have[key] != value {
-				continue series
+			if s.labels[key] != value {
+				continue next
 			}
 		}
-		total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
+		total += s.value
 	}
 	return total
 }
@@ -93,11 +106,11 @@ func TestMetricsMove(t *testing.T) {
 		{"vllm:kv_cache_usage_perc", nil, 0},
 		{"vllm:prefix_cache_queries_created", nil, 0},
 	} {
-		if got := sum(after, test.name, test.labels) - sum(before, test.name, test.labels); got != test.want {
+		if got := after[test.name].sum(test.labels) - before[test.name].sum(test.labels); got != test.want {
 			t.Errorf("%s %v moved by %v, want %v", test.name, test.labels, got, test.want)
 		}
 	}
-	if got := sum(after, "vllm:cache_config_info", map[string]string{"block_size": "16", "num_gpu_blocks": "26624"}); got != 1 {
+	if got := after["vllm:cache_config_info"].sum(map[string]string{"block_size": "16", "num_gpu_blocks": "26624"}); got != 1 {
 		t.Errorf("cache_config_info %v", after["vllm:cache_config_info"])
 	}
 }
@@ -109,45 +122,44 @@ func TestMetricsExistAtStart(t *testing.T) {
 	cfg.Engines = 2
 	cfg.Model = []string{`odd "name"\`}
 	families := listen(t, cfg).scrape()
-	for name, kind := range map[string]dto.MetricType{
-		"vllm:num_requests_running":                dto.MetricType_GAUGE,
-		"vllm:num_requests_waiting":                dto.MetricType_GAUGE,
-		"vllm:num_requests_waiting_by_reason":      dto.MetricType_GAUGE,
-		"vllm:engine_sleep_state":                  dto.MetricType_GAUGE,
-		"vllm:kv_cache_usage_perc":                 dto.MetricType_GAUGE,
-		"vllm:prefix_cache_queries_total":          dto.MetricType_COUNTER,
-		"vllm:prefix_cache_hits_total":             dto.MetricType_COUNTER,
-		"vllm:external_prefix_cache_queries_total": dto.MetricType_COUNTER,
-		"vllm:external_prefix_cache_hits_total":    dto.MetricType_COUNTER,
-		"vllm:num_preemptions_total":               dto.MetricType_COUNTER,
-		"vllm:request_success_total":               dto.MetricType_COUNTER,
-		"vllm:time_to_first_token_seconds":         dto.MetricType_HISTOGRAM,
-		"vllm:inter_token_latency_seconds":         dto.MetricType_HISTOGRAM,
-		"vllm:e2e_request_latency_seconds":         dto.MetricType_HISTOGRAM,
-		"vllm:request_queue_time_seconds":          dto.MetricType_HISTOGRAM,
-		"vllm:request_prefill_time_seconds":        dto.MetricType_HISTOGRAM,
-		"vllm:request_decode_time_seconds":         dto.MetricType_HISTOGRAM,
-		"vllm:iteration_tokens_total":              dto.MetricType_HISTOGRAM,
+	for name, kind := range map[string]string{
+		"vllm:num_requests_running":                "GAUGE",
+		"vllm:num_requests_waiting":                "GAUGE",
+		"vllm:num_requests_waiting_by_reason":      "GAUGE",
+		"vllm:engine_sleep_state":                  "GAUGE",
+		"vllm:kv_cache_usage_perc":                 "GAUGE",
+		"vllm:prefix_cache_queries_total":          "COUNTER",
+		"vllm:prefix_cache_hits_total":             "COUNTER",
+		"vllm:external_prefix_cache_queries_total": "COUNTER",
+		"vllm:external_prefix_cache_hits_total":    "COUNTER",
+		"vllm:num_preemptions_total":               "COUNTER",
+		"vllm:request_success_total":               "COUNTER",
+		"vllm:time_to_first_token_seconds":         "HISTOGRAM",
+		"vllm:inter_token_latency_seconds":         "HISTOGRAM",
+		"vllm:e2e_request_latency_seconds":         "HISTOGRAM",
+		"vllm:request_queue_time_seconds":          "HISTOGRAM",
+		"vllm:request_prefill_time_seconds":        "HISTOGRAM",
+		"vllm:request_decode_time_seconds":         "HISTOGRAM",
+		"vllm:iteration_tokens_total":              "HISTOGRAM",
 	} {
 		f := families[name]
-		if f == nil || f.GetType() != kind {
-			t.Errorf("%s is %v, want type %v", name, f, kind)
+		if f.kind != kind {
+			t.Errorf("%s has type %q, want %s", name, f.kind, kind)
 			continue
 		}
 		engines := make(map[string]bool)
-		for _, m := range f.GetMetric() {
-			have := labels(m)
-			engines[have["engine"]] = true
-			if have["model_name"] != cfg.Model[0] {
-				t.Errorf("%s has model_name %q", name, have["model_name"])
+		for _, s := range f.series {
+			engines[s.labels["engine"]] = true
+			if s.labels["model_name"] != cfg.Model[0] {
+				t.Errorf("%s has model_name %q", name, s.labels["model_name"])
 			}
 		}
 		if diff := cmp.Diff([]string{"0", "1"}, slices.Sorted(maps.Keys(engines))); diff != "" {
 			t.Errorf("%s engines mismatch (-want +got):\n%s", name, diff)
 		}
 	}
-	for _, m := range families["vllm:cache_config_info"].GetMetric() {
-		have := labels(m)
+	for _, s := range families["vllm:cache_config_info"].series {
+		have := s.labels
 		if have["model_name"] != "" || have["num_gpu_blocks"] != "53248" || have["kv_cache_size_tokens"] != "425984" {
 			t.Errorf("cache_config_info %v: want the blocks of both engines, the tokens of one, and no model_name", have)
 		}

@@ -261,6 +261,7 @@ func (s *Server) streamResponse(stream *eventStream, gen *generation) {
 	)
 	if err != nil {
 		s.fleet.abort(gen)
+		stream.failResponse(out, gen, err)
 		return
 	}
 	cached, err := s.follow(stream.ctx, gen, func(c *choice, from, to int, _ bool) error {
@@ -308,7 +309,7 @@ func (r *responseStream) close(gen *generation, final *response) error {
 
 // failResponse ends a stream whose generation the server could not finish.
 func (e *eventStream) failResponse(out *responseStream, gen *generation, err error) {
-	if stopped := ended(err); stopped.status == http.StatusServiceUnavailable {
+	if stopped := ended(err); stopped.status != statusClientGone {
 		resp := newResponse(gen)
 		resp.Status = "failed"
 		detail := stopped.body().Error

@@ -170,7 +170,7 @@ func (x *exposition) cacheConfig(all []enginesim.Stats) {
 		x.sample("vllm:cache_config_info", 1,
 			"block_size", strconv.Itoa(st.BlockSize),
 			"cache_dtype", "auto",
-			"enable_prefix_caching", "True",
+			"enable_prefix_caching", map[bool]string{true: "False", false: "True"}[st.NoPrefixCaching],
 			"engine", strconv.Itoa(e),
 			"gpu_memory_utilization", "0.92",
 			"hash_block_size", "None",

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,7 @@ func (s *Server) routes() {
 		"POST /v1/responses":             s.generation(s.handleResponses, writeError),
 		"POST /v1/messages":              s.generation(s.handleMessages, writeAnthropicError),
 		"POST /v1/embeddings":            s.generation(s.handleEmbeddings, writeError),
+		"POST /invocations":              s.generation(s.handleInvocations, writeError),
 		"POST /v1/messages/count_tokens": s.handleCountTokens,
 		"POST /tokenize":                 s.handleTokenize,
 		"GET /v1/models":                 s.handleModels,
@@ -102,8 +104,12 @@ func (s *Server) generation(
 	handle func(http.ResponseWriter, *http.Request) *apiError, writeErr func(http.ResponseWriter, *apiError),
 ) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if status, retryAfter := s.faults.gate(r.Context()); status != 0 {
+		status, retryAfter, release := s.faults.next()
+		if status != 0 {
 			refuse(w, status, retryAfter, writeErr)
+			return
+		}
+		if release != nil && !hang(w, r, release) {
 			return
 		}
 		err := handle(w, r)
@@ -118,6 +124,22 @@ func (s *Server) generation(
 		if err != nil {
 			writeErr(w, err)
 		}
+	}
+}
+
+// hang holds a request up until it is released, and reports false if its client
+// left before. The body is read first: only then does net/http notice that.
+func hang(w http.ResponseWriter, r *http.Request, release <-chan struct{}) bool {
+	data, err := readBody(w, r)
+	if err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(data))
+	select {
+	case <-release:
+		return true
+	case <-r.Context().Done():
+		return false
 	}
 }
 
@@ -178,10 +200,13 @@ func (s *Server) requestID(r *http.Request) string {
 }
 
 // ended turns the error that a generation ended with into the answer of a
-// request whose headers are not out yet. A client that has gone gets none.
+// request. A client that has gone gets none.
 func ended(err error) *apiError {
-	if errors.Is(err, errStopped) {
+	switch {
+	case errors.Is(err, errStopped):
 		return &apiError{status: http.StatusServiceUnavailable, kind: "ServiceUnavailableError", message: err.Error()}
+	case errors.Is(err, errInjected):
+		return &apiError{status: http.StatusInternalServerError, kind: "InternalServerError", message: err.Error()}
 	}
 	return &apiError{status: statusClientGone, kind: "ClientDisconnected", message: err.Error()}
 }

@@ -11,6 +11,9 @@ import (
 // errReset ends a stream whose connection a fault has reset.
 var errReset = errors.New("connection reset by fault")
 
+// errInjected ends a stream that a fault breaks off with an error event.
+var errInjected = errors.New("error injected by /sim/fault")
+
 // eventStream writes server-sent events, each flushed at once, and carries out
 // the faults that strike streams.
 type eventStream struct {
@@ -80,10 +83,11 @@ func (e *eventStream) done() error { return e.raw("", []byte("[DONE]")) }
 // fail ends a stream of the OpenAI dialects whose generation the server could
 // not finish, as vLLM does: an error event, then the terminator.
 func (e *eventStream) fail(err error) {
-	if !errors.Is(err, errStopped) {
+	failure := ended(err)
+	if failure.status == statusClientGone {
 		return
 	}
-	failure := apiError{status: http.StatusInternalServerError, kind: "InternalServerError", message: err.Error()}
+	failure.status, failure.kind = http.StatusInternalServerError, "InternalServerError"
 	if e.send("", failure.body()) == nil {
 		_ = e.done() // nobody is left to tell
 	}
@@ -94,6 +98,10 @@ func (e *eventStream) strike() error {
 	if e.fault.dieAfter >= 0 && e.sent >= e.fault.dieAfter {
 		e.reset()
 		return errReset
+	}
+	if e.fault.errorAfter >= 0 && e.sent >= e.fault.errorAfter {
+		e.fault.errorAfter = -1
+		return errInjected
 	}
 	if e.fault.hang != nil && e.sent >= 1 {
 		select {
