@@ -264,27 +264,36 @@ func TestHA01BlocksAreAChain(t *testing.T) {
 	}
 }
 
+// The start of the stream of a chat whose first text is the user's: two frames and
+// the role.
+const opening = len("_user_")
+
 func TestHA02BlockEdges(t *testing.T) {
 	for size := kvindex.MinBlockBytes; size <= 256; size += 64 {
-		scope := kvindex.Scope{BlockBytes: size}
 		for _, char := range []string{"😀", "界", "e\u0301", "\u00e9"} {
 			for n := size - 12; n <= size+2; n++ {
-				chat := func(tail string) []kvindex.Key {
-					body := `{"messages":[{"role":"user","content":"` + strings.Repeat("a", n) + char + tail + `"}]}`
-					return slices.Clone(parse(t, prompt.Chat, body).Hash(scope, kvindex.Unlimited, "").Blocks)
-				}
-				a, b := chat(strings.Repeat("x", 2*size)), chat(strings.Repeat("y", 2*size))
-				// frames and role, then the text
-				want := (len("_user_") + n + len(char)) / size
-				if got := shared(a, b); got != want {
-					t.Errorf("size %d, %d bytes and %q: %d blocks shared, want %d", size, n, char, got, want)
-				}
-				if cut := parse(t, prompt.Chat, `{"messages":[{"role":"user","content":"`+strings.Repeat("a", n)+char+`b"}]}`).
-					Hash(scope, n+1, ""); cut.HashedBytes != len("_user_")+n+len([]byte(string([]rune(char)[:1]))) {
-					t.Errorf("cut after %d characters and the first of %q: %d bytes hashed", n, char, cut.HashedBytes)
-				}
+				checkEdge(t, size, strings.Repeat("a", n), char)
 			}
 		}
+	}
+}
+
+// checkEdge checks blocks and cuts near an edge of a block of size bytes that
+// lies in or near char, which follows text.
+func checkEdge(t *testing.T, size int, text, char string) {
+	t.Helper()
+	hash := func(tail string, prefixLength int) prompt.Keys {
+		r := parse(t, prompt.Chat, `{"messages":[{"role":"user","content":"`+text+char+tail+`"}]}`)
+		return r.Hash(kvindex.Scope{BlockBytes: size}, prefixLength, "")
+	}
+	a := hash(strings.Repeat("x", 2*size), kvindex.Unlimited)
+	b := hash(strings.Repeat("y", 2*size), kvindex.Unlimited)
+	if got, want := shared(a.Blocks, b.Blocks), (opening+len(text+char))/size; got != want {
+		t.Errorf("size %d, %d bytes and %q: %d blocks shared, want %d", size, len(text), char, got, want)
+	}
+	first := string([]rune(char)[:1])
+	if got, want := hash("b", len(text)+1).HashedBytes, opening+len(text+first); got != want {
+		t.Errorf("cut behind %d bytes and the first character of %q: %d bytes hashed, want %d", len(text), char, got, want)
 	}
 }
 

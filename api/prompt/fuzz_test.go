@@ -3,6 +3,7 @@ package prompt_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 
@@ -33,9 +34,10 @@ func FuzzParse(f *testing.F) {
 		before := bytes.Clone(body)
 		r, err := prompt.Parse(kind, body)
 		if err != nil {
-			if json.Valid(body) && kind != prompt.Raw {
+			if json.Valid(body) {
 				checkRefusal(t, body, err)
 			}
+			checkScanned(t, body, err)
 			return
 		}
 		defer r.Release()
@@ -65,13 +67,26 @@ func FuzzParse(f *testing.F) {
 // checkRefusal checks that valid JSON is refused only for what is documented.
 func checkRefusal(t *testing.T, body []byte, err error) {
 	t.Helper()
-	e, ok := err.(*prompt.Error)
+	e, ok := errors.AsType[*prompt.Error](err)
 	if !ok {
 		t.Fatalf("error is a %T", err)
 	}
 	object := bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
 	if e.Code == prompt.CodeInvalidJSON && object {
 		t.Fatalf("valid JSON refused: %v", err)
+	}
+}
+
+// checkScanned checks that what is refused as JSON is refused by the scan, which
+// is all that input lists go through, and not by the tree parser behind it.
+func checkScanned(t *testing.T, body []byte, err error) {
+	t.Helper()
+	if e, ok := errors.AsType[*prompt.Error](err); !ok || e.Code != prompt.CodeInvalidJSON {
+		return
+	}
+	if r, err := prompt.Parse(prompt.Embeddings, body); err == nil {
+		r.Release()
+		t.Fatalf("the scan accepts %q and the tree parser does not", body)
 	}
 }
 

@@ -63,6 +63,7 @@ func filled(v *fastjson.Value) *fastjson.Value {
 		if v.GetObject().Len() == 0 {
 			return nil
 		}
+	default:
 	}
 	return v
 }

@@ -11,10 +11,11 @@ import (
 // MaxDepth is how many levels of arrays and objects a body may nest.
 const MaxDepth = 256
 
-// MaxValues is how many JSON values a body that becomes a tree may have. A prompt
-// of a million tokens has fewer by an order of magnitude: the limit keeps a body
-// of the shortest values, two bytes each, from taking gigabytes.
-const MaxValues = 1 << 19
+// MaxValues is how many JSON values a body that becomes a tree may have. Long
+// conversations with many tools have a tenth of it. A value takes up to 430 bytes
+// while the tree grows, and as little as two in the body: the limit keeps the tree
+// of a hostile body near 110 MB.
+const MaxValues = 1 << 18
 
 // fault is what stopped a scan.
 type fault uint8
@@ -30,9 +31,9 @@ const (
 	trailing          // something follows the body's object
 )
 
-// scanner walks JSON without building anything. It accepts what the tree parser
-// accepts and nothing else, so that a body it has passed cannot fail there: the
-// errors of the tree parser quote the body, once per level of nesting.
+// scanner walks JSON without building anything. It accepts nothing that the tree
+// parser would refuse: the errors of the tree parser quote the rest of the body,
+// once per level of nesting.
 //
 // Its methods take and return offsets into body, and return a negative offset
 // after setting why and at.
