@@ -46,7 +46,8 @@ type Config struct {
 	Log Log `yaml:"log"`
 
 	file  string
-	lines map[string]int // of what the file names, by path
+	lines map[string]int    // of what the file names, by path
+	flags map[string]string // that gave a value in place of the file, by path
 }
 
 // Pool is a group of backends that serve the same models.
@@ -117,16 +118,16 @@ type Ejection struct {
 type Limits struct {
 	// BodyBytes bounds one request body, also once decompressed. Default 64 MiB.
 	BodyBytes Bytes `yaml:"body_bytes"`
-	// BodiesInFlightBytes bounds the memory of all request bodies together; beyond
-	// it requests wait. Default 1 GiB.
+	// BodiesInFlightBytes bounds all request bodies held at one time; what exceeds it
+	// is answered 503. Default 1 GiB.
 	BodiesInFlightBytes Bytes `yaml:"bodies_in_flight_bytes"`
 	// HeaderBytes bounds the headers of one request. Default 64 KiB.
 	HeaderBytes Bytes `yaml:"header_bytes"`
 	// IndexBlocks bounds the entries of the index over all backends. Default
 	// 4,194,304, about 600 MB.
 	IndexBlocks int `yaml:"index_blocks"`
-	// MaxQueued bounds the requests that wait for a slot in pools that queue.
-	// Default 1,024.
+	// MaxQueued bounds the requests of one pool that wait for a slot, where
+	// on_saturation is queue. Default 1,024.
 	MaxQueued int `yaml:"max_queued"`
 }
 
@@ -140,7 +141,7 @@ type Timeouts struct {
 	FirstByte time.Duration `yaml:"first_byte"`
 	// Idle bounds the silence within an answer. Default 5 min.
 	Idle time.Duration `yaml:"idle"`
-	// Queue bounds the wait for a slot in pools that queue. Default 30 s.
+	// Queue bounds the wait for a slot, where on_saturation is queue. Default 30 s.
 	Queue time.Duration `yaml:"queue"`
 	// ReadHeader bounds how long a client may take to send its headers. Default
 	// 10 s.

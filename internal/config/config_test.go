@@ -1,13 +1,344 @@
 package config
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
 
-func TestSmoke(t *testing.T) {
-	c, w, err := Parse("x.yaml", []byte("version: 1\nlisten: :80\npools:\n  - name: a\n    routing:\n      concurency_threshold: 1\n      load_factor: -1\n    backends: [{url: 'http://k@h:8000'}, {url: 'http://h:8000', weight: 0}]\ntimeouts:\n  idle: 5\nlimits: {body_bytes: 64MB, idle: 3}\n"))
-	t.Log(w)
-	for _, e := range Each(err) {
-		t.Log(e)
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/router"
+)
+
+const minimal = `version: 1
+pools:
+  - name: chat
+    backends:
+      - url: http://b1:8000
+`
+
+// mustParse parses a file that is valid.
+func mustParse(t *testing.T, text string) (*Config, []Warning) {
+	t.Helper()
+	c, warnings, err := Parse("warmroute.yaml", []byte(text))
+	if err != nil {
+		t.Fatalf("Parse: %v", err)
 	}
-	c, w, err = FromBackends([]string{"http://a:1", "HTTP://A:1/"})
-	t.Log(c.String(), w, err)
+	return c, warnings
+}
+
+// problems parses a file and returns what is wrong with it, a line each.
+func problems(t *testing.T, text string) []string {
+	t.Helper()
+	c, _, err := Parse("warmroute.yaml", []byte(text))
+	if err != nil && c != nil {
+		t.Error("Parse returned a configuration together with an error")
+	}
+	var lines []string
+	for _, err := range Each(err) {
+		lines = append(lines, err.Error())
+	}
+	return lines
+}
+
+func TestAbsentKeysHaveTheirDefaults(t *testing.T) {
+	c, warnings := mustParse(t, minimal)
+	if len(warnings) > 0 {
+		t.Errorf("warnings: %v", warnings)
+	}
+	want := Default()
+	pool := DefaultPool()
+	pool.Name, pool.Backends = "chat", []Backend{{URL: "http://b1:8000", Weight: 1}}
+	want.Pools = []Pool{pool}
+	ignore := cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "file" || p.String() == "lines" || p.String() == "flags" }, cmp.Ignore())
+	if diff := cmp.Diff(want, c, cmp.AllowUnexported(Config{}), ignore); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	specs := c.PoolSpecs()
+	if diff := cmp.Diff(router.DefaultConfig(), specs[0].Config); diff != "" {
+		t.Errorf("router settings (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(backends.DefaultEjection(), specs[0].Ejection); diff != "" {
+		t.Errorf("ejection (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(transport.DefaultConfig(), c.TransportConfig(), cmp.FilterPath(func(p cmp.Path) bool {
+		return p.String() == "TLS" || p.String() == "DialContext"
+	}, cmp.Ignore())); diff != "" {
+		t.Errorf("transport (-want +got)\n%s", diff)
+	}
+}
+
+func TestZeroIsNotAbsent(t *testing.T) {
+	c, _ := mustParse(t, minimal+"    routing: {load_factor: 0, queue_guard: 0, min_match_ratio: 0}\ninject_usage: false\n")
+	r := c.PoolSpecs()[0].Config
+	if r.LoadFactor != 0 || r.QueueGuard != 0 || r.MinMatchRatio != 0 {
+		t.Errorf("load_factor %v, queue_guard %v, min_match_ratio %v, want 0", r.LoadFactor, r.QueueGuard, r.MinMatchRatio)
+	}
+	if r.W != 2 || c.InjectUsage || !c.DecisionHeaders {
+		t.Errorf("w %v, inject_usage %v, decision_headers %v", r.W, c.InjectUsage, c.DecisionHeaders)
+	}
+}
+
+// everything has a value other than the default for every key.
+const everything = `version: 1
+listen: 0.0.0.0:80
+admin_listen: 10.0.0.1:81
+pools:
+  - name: chat
+    models:
+      - qwen
+      - {name: gpt-4, served: qwen}
+    routing:
+      strategy: LEAST_EXPECTED_TTFT
+      prefix_length: 2048
+      concurrency_threshold: 64
+      min_match_ratio: 0.5
+      load_factor: 2
+      queue_guard: 3.5
+      w: 1
+      on_saturation: queue
+      prompt_cache_key: separate
+      replicas: 3
+      block_bytes: 512
+    backends:
+      - {url: "http://b1:8000", weight: 2.5, concurrency_threshold: 32, data_parallel_ranks: 2}
+      - {url: "https://b2/engine/"}
+    ejection: {failures: 5, base: 1s, max: 1m, max_share: 0.25, slow_start: 0s, max_cooling: 10s}
+limits:
+  body_bytes: 1MiB
+  bodies_in_flight_bytes: 2GB
+  header_bytes: 8192
+  index_blocks: 100000
+  max_queued: 7
+timeouts: {connect: 1s, first_byte: 1h, idle: 90s, queue: 2s, read_header: 3s, shutdown_delay: 5s, shutdown_grace: 1m30s}
+inject_usage: false
+decision_headers: false
+allow_backend_pin: true
+forward_credentials: false
+key_seed: ${SEED}
+log: {level: debug, format: json}
+`
+
+func parseEverything(t *testing.T) *Config {
+	t.Helper()
+	c, warnings, err := parse("all.yaml", []byte(everything), func(name string) (string, bool) {
+		return "s3cret-" + name, name == "SEED"
+	})
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("%v %v", err, warnings)
+	}
+	return c
+}
+
+func TestEveryKeyIsRead(t *testing.T) {
+	c := parseEverything(t)
+	for _, key := range Keys() {
+		if strings.HasSuffix(key, "[]") {
+			continue
+		}
+		parts := strings.Split(strings.NewReplacer("pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]").Replace(key), ".")
+		if c.lines[strings.Join(parts, ".")] == 0 {
+			t.Errorf("the file of this test does not set %s", key)
+		}
+	}
+	got := c.PoolSpecs()[0]
+	want := router.PoolSpec{
+		Name:   "chat",
+		Models: []router.ModelSpec{{Name: "qwen"}, {Name: "gpt-4", Served: "qwen"}},
+		Config: router.Config{
+			Strategy: router.LeastExpectedTTFT, PrefixLength: 2048, ConcurrencyThreshold: 64, MinMatchRatio: 0.5, LoadFactor: 2,
+			QueueGuard: 3.5, W: 1, OnSaturation: router.Queue, PromptCacheKey: router.CacheKeySeparate, Replicas: 3, BlockBytes: 512,
+		},
+		Ejection: backends.Ejection{Failures: 5, Base: time.Second, Max: time.Minute, MaxShare: 0.25, MaxCooling: 10 * time.Second},
+		Backends: []backends.Spec{
+			{URL: "http://b1:8000", Rank: 0, Weight: 2.5, ConcurrencyThreshold: 32},
+			{URL: "http://b1:8000", Rank: 1, Weight: 2.5, ConcurrencyThreshold: 32},
+			{URL: "https://b2/engine/", Rank: backends.NoRank, Weight: 1},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("PoolSpecs (-want +got)\n%s", diff)
+	}
+	wantLimits := Limits{BodyBytes: 1 << 20, BodiesInFlightBytes: 2e9, HeaderBytes: 8192, IndexBlocks: 100000, MaxQueued: 7}
+	if diff := cmp.Diff(wantLimits, c.Limits); diff != "" {
+		t.Errorf("Limits (-want +got)\n%s", diff)
+	}
+	if tc := c.TransportConfig(); tc.Connect != time.Second || tc.FirstByte != time.Hour || tc.Idle != 90*time.Second {
+		t.Errorf("TransportConfig: %+v", tc)
+	}
+	if c.KeySeed.Reveal() != "s3cret-SEED" {
+		t.Errorf("key_seed is %q", c.KeySeed.Reveal())
+	}
+}
+
+// No setting of the router or the registry is left without a key.
+func TestEverySettingHasAKey(t *testing.T) {
+	for _, pair := range [][2]reflect.Type{
+		{reflect.TypeFor[router.Config](), reflect.TypeFor[Routing]()},
+		{reflect.TypeFor[backends.Ejection](), reflect.TypeFor[Ejection]()},
+		{reflect.TypeFor[router.ModelSpec](), reflect.TypeFor[Model]()},
+	} {
+		for i := range pair[0].NumField() {
+			name := pair[0].Field(i).Name
+			if f, ok := pair[1].FieldByName(name); !ok || keyOf(f) == "" {
+				t.Errorf("%v.%s has no key in %v", pair[0], name, pair[1])
+			}
+		}
+	}
+}
+
+func TestDumpRoundTrips(t *testing.T) {
+	for name, c := range map[string]*Config{"minimal": first(mustParse(t, minimal)), "everything": parseEverything(t)} {
+		again, _, err := Parse("again.yaml", []byte(c.String()))
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, c)
+			continue
+		}
+		if again.String() != c.String() {
+			t.Errorf("%s (-want +got)\n%s", name, cmp.Diff(c.String(), again.String()))
+		}
+	}
+}
+
+func first(c *Config, _ []Warning) *Config { return c }
+
+func TestAU05NoSecretInDumpsAndErrors(t *testing.T) {
+	c := parseEverything(t)
+	c.Pools[0].Backends[1].URL = "http://user:hunter2@b2:8000/?token=hunter3"
+	text, err := c.KeySeed.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged strings.Builder
+	slog.New(slog.NewTextHandler(&logged, nil)).Info("x", "seed", c.KeySeed, "config", c)
+	_, invalid := c.Validate()
+	bad := strings.Replace(minimal, "http://b1:8000", "http://hunter2:x@b1:8000/?token=hunter3", 1)
+	outputs := []string{
+		c.String(), fmt.Sprint(c.KeySeed), fmt.Sprintf("%v %+v %#v", c.KeySeed, c.KeySeed, c.KeySeed), string(text), logged.String(), invalid.Error(),
+		strings.Join(problems(t, bad), "\n"),
+		strings.Join(problems(t, strings.Replace(minimal, "http://b1:8000", "http://b1:80 00/hunter2", 1)), "\n"),
+		strings.Join(problems(t, minimal+"key_seed: [hunter2]\n"), "\n"),
+		strings.Join(problems(t, minimal+"key_seed: hunter2${X\n"), "\n"),
+		strings.Join(problems(t, minimal+"key_seed: ${hunter2-x}\n"), "\n"),
+	}
+	if _, _, err := FromBackends([]string{"http://hunter2@b1:8000"}); err == nil {
+		t.Error("credentials in a --backend were accepted")
+	} else {
+		outputs = append(outputs, err.Error())
+	}
+	for _, out := range outputs {
+		if out == "" {
+			t.Error("there is no output to look at")
+		}
+		for _, secret := range []string{"s3cret", "hunter"} {
+			if strings.Contains(out, secret) {
+				t.Errorf("%q is shown:\n%s", secret, out)
+			}
+		}
+	}
+}
+
+func TestDI10TheSameBackendTwiceCountsOnce(t *testing.T) {
+	text := "version: 1\npools:\n- name: chat\n  backends:\n  - url: http://b1:8000\n  - url: http://b1:8000/\n  - url: HTTP://B1:8000\n  - url: http://b2:8000\n"
+	c, warnings := mustParse(t, text)
+	if len(warnings) != 2 {
+		t.Errorf("%d warnings, want one for each repetition: %v", len(warnings), warnings)
+	}
+	want := `warmroute.yaml:6: pools[0].backends[1].url: "http://b1:8000/" is backend b1:8000, which pools[0].backends[0].url in line 5 names already: it counts once, as written there`
+	if got := warnings[0].String(); got != want {
+		t.Errorf("warning:\n%s\nwant\n%s", got, want)
+	}
+	if specs := c.PoolSpecs()[0].Backends; len(specs) != 2 {
+		t.Errorf("%d backends, want 2: %v", len(specs), specs)
+	}
+}
+
+func TestSharedEnginesAreWarnedOf(t *testing.T) {
+	_, warnings := mustParse(t, minimal+"  - name: embed\n    models: [e]\n    backends: [{url: 'http://B1:8000'}]\n")
+	if len(warnings) != 1 || !strings.Contains(warnings[0].String(), `backend b1:8000 is in pool "chat" too`) {
+		t.Errorf("warnings: %v", warnings)
+	}
+}
+
+func TestFromBackends(t *testing.T) {
+	c, _, err := FromBackends([]string{"http://a:1", "http://b:2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Pools[0]; p.Name != "default" || len(p.Backends) != 2 || len(p.Models) != 0 {
+		t.Errorf("%+v", p)
+	}
+	for _, urls := range [][]string{nil, {"ftp://a"}, {"a:8000"}, {""}} {
+		_, _, err := FromBackends(urls)
+		if err == nil || len(urls) > 0 && !strings.Contains(err.Error(), "--backend: ") {
+			t.Errorf("FromBackends(%q) = %v", urls, err)
+		}
+	}
+}
+
+func TestOverride(t *testing.T) {
+	c, _ := mustParse(t, minimal+"  - name: embed\n    models: [e]\n    backends: [{url: 'http://b2:8000'}]\n")
+	_, err := c.Override(Overrides{Listen: ":1", AdminListen: ":2", Strategy: "RANDOM", LogLevel: "warn", LogFormat: "json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != ":1" || c.AdminListen != ":2" || c.Pools[1].Routing.Strategy != "RANDOM" || c.Log != (Log{"warn", "json"}) {
+		t.Errorf("%s", c)
+	}
+	_, err = c.Override(Overrides{Listen: "1", Strategy: "PREFIX_AWRE", LogLevel: "loud"})
+	want := []string{
+		`--listen: "1" is not an address: want host:port, or :port for every interface`,
+		`--log-level: "loud" is not one of debug, info, warn, error`,
+		`--strategy: "PREFIX_AWRE" is not one of RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_HASH, PREFIX_AWARE, LEAST_EXPECTED_TTFT: did you mean PREFIX_AWARE?`,
+	}
+	var got []string
+	for _, e := range Each(err) {
+		got = append(got, e.Error())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w.yaml")
+	if _, _, err := Load(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Load of a missing file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte(minimal), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Load(path); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := Load(filepath.Dir(path)); err == nil {
+		t.Error("a directory was read as a file")
+	}
+	if err := os.Truncate(path, maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Load(path); err == nil || !strings.Contains(err.Error(), "bytes, at most") {
+		t.Errorf("Load of a huge file: %v", err)
+	}
+}
+
+func TestNilConfig(t *testing.T) {
+	var c *Config
+	if _, err := c.Validate(); err == nil {
+		t.Error("nil is valid")
+	}
+	if _, err := c.Override(Overrides{}); err == nil {
+		t.Error("nil can be overridden")
+	}
+	if c.String() != "" {
+		t.Error("nil says something")
+	}
 }

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"reflect"
+	"strconv"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -38,6 +40,9 @@ func parse(name string, data []byte, lookup func(string) (string, bool)) (*Confi
 	if len(data) > maxFile {
 		return nil, nil, &Error{File: name, Message: fmt.Sprintf("the file has %d bytes, at most %d", len(data), maxFile)}
 	}
+	if isBlank(data) {
+		return nil, nil, &Error{File: name, Message: errEmpty.Error()}
+	}
 	// Into a node first: it knows the line of everything, and duplicate keys are
 	// reported like every other mistake.
 	var document yaml.Node
@@ -52,8 +57,8 @@ func parse(name string, data []byte, lookup func(string) (string, bool)) (*Confi
 	if root.Kind == yaml.DocumentNode && len(root.Content) > 0 {
 		root = root.Content[0]
 	}
-	if root.Kind == 0 || root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
-		return nil, nil, &Error{File: name, Message: "the file is empty: it needs version: 1 and pools"}
+	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
+		return nil, nil, &Error{File: name, Message: errEmpty.Error()}
 	}
 	d.value(root, reflect.ValueOf(c).Elem(), "")
 	if d.values > maxValues {
@@ -67,13 +72,14 @@ func parse(name string, data []byte, lookup func(string) (string, bool)) (*Confi
 }
 
 // FromBackends returns the configuration of one pool, named "default", that serves
-// whatever the engines at these base URLs say they serve.
+// whatever the engines at these base URLs say they serve. Errors name --backend.
 func FromBackends(urls []string) (*Config, []Warning, error) {
 	c := Default()
 	pool := DefaultPool()
 	pool.Name = "default"
-	for _, u := range urls {
+	for i, u := range urls {
 		pool.Backends = append(pool.Backends, Backend{URL: u, Weight: 1})
+		c.origin("pools[0].backends["+strconv.Itoa(i)+"].url", "--backend")
 	}
 	c.Pools = []Pool{pool}
 	if len(urls) == 0 {
@@ -85,6 +91,19 @@ func FromBackends(urls []string) (*Config, []Warning, error) {
 	}
 	return c, warnings, nil
 }
+
+// isBlank reports whether there is nothing but comments.
+func isBlank(data []byte) bool {
+	for line := range bytes.Lines(data) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+// errEmpty is what a file without content says.
+var errEmpty = errors.New("the file is empty: it needs version: 1 and pools")
 
 // errNoConfig is what a nil configuration says of itself.
 var errNoConfig = errors.New("there is no configuration")

@@ -75,8 +75,11 @@ func (v *validation) line(path string) int {
 	return 0
 }
 
-// where names a path and its line for the text of a message.
+// where names a path and its line, or a flag, for the text of a message.
 func (v *validation) where(path string) string {
+	if flag := v.config.flags[path]; flag != "" {
+		return "another " + flag
+	}
 	if line := v.line(path); line > 0 {
 		return fmt.Sprintf("%s in line %d", path, line)
 	}
@@ -88,15 +91,30 @@ func (v *validation) given(path string) bool { return v.config.lines[path] > 0 }
 
 func (v *validation) fail(path, format string, args ...any) {
 	for _, unread := range v.unread {
-		if path == unread || strings.HasPrefix(path, unread+".") || strings.HasPrefix(path, unread+"[") {
+		if unread == "" || path == unread || strings.HasPrefix(path, unread+".") || strings.HasPrefix(path, unread+"[") {
 			return
 		}
 	}
-	v.errs = append(v.errs, &Error{File: v.config.file, Line: v.line(path), Path: path, Message: fmt.Sprintf(format, args...)})
+	err := v.located(path, format, args)
+	for _, said := range v.errs {
+		if said.Error() == err.Error() {
+			return // one flag stands for many keys
+		}
+	}
+	v.errs = append(v.errs, err)
 }
 
 func (v *validation) warn(path, format string, args ...any) {
-	v.warnings = append(v.warnings, Warning{File: v.config.file, Line: v.line(path), Path: path, Message: fmt.Sprintf(format, args...)})
+	v.warnings = append(v.warnings, Warning(*v.located(path, format, args)))
+}
+
+// located says of a path where its value came from: a line of the file or a flag.
+func (v *validation) located(path, format string, args []any) *Error {
+	message := fmt.Sprintf(format, args...)
+	if flag := v.config.flags[path]; flag != "" {
+		return &Error{Path: flag, Message: message}
+	}
+	return &Error{File: v.config.file, Line: v.line(path), Path: path, Message: message}
 }
 
 // process checks what concerns the process as a whole.

@@ -76,7 +76,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		requests:      counter("requests_total", "Requests by how they ended.", "pool", "dialect", "result"),
 		modelRequests: counter("model_requests_total", "Requests by model, as clients name it.", "pool", "model"),
 		duration:      histogram("request_duration_seconds", "Time from a request's arrival to the end of its answer.", durationBuckets, "pool"),
-		ttft:          histogram("ttft_seconds", "Time from a request's arrival to the first data of its answer, by the part of the prompt that was predicted cached.", ttftBuckets, "pool", "hit"),
+		ttft:          histogram("ttft_seconds", "Time from a streamed request's arrival to the first data of its answer, by the part of the prompt that was predicted cached.", ttftBuckets, "pool", "hit"),
 		requestBytes:  counter("request_bytes_total", "Bytes of request bodies as clients sent them.", "pool"),
 		responseBytes: counter("response_bytes_total", "Bytes of answer bodies as clients got them.", "pool"),
 		decisions:     counter("decisions_total", "Routing decisions by their reason.", "pool", "strategy", "reason"),

@@ -61,7 +61,7 @@ func (t *Telemetry) measure(r *feedback.Record) {
 		return
 	}
 	m.modelRequests.WithLabelValues(pool, t.modelLabel(r.Model)).Inc()
-	if r.TTFT > 0 {
+	if r.Streamed && r.TTFT > 0 { // else it is the time of the whole answer
 		m.ttft.WithLabelValues(pool, hitClass(r)).Observe(r.TTFT.Seconds())
 	}
 	m.attempts.WithLabelValues(pool).Add(float64(count(r.Attempts)))

@@ -80,8 +80,12 @@ func New(o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Registerer lets other parts of the program add metrics of their own.
-func (t *Telemetry) Registerer() prometheus.Registerer { return t.registry }
+// ReadBodies adds a gauge of the bytes of request bodies that are held now.
+func (t *Telemetry) ReadBodies(held func() int64) error {
+	return t.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "body_bytes_in_flight", Help: "Bytes of request bodies held now.",
+	}, func() float64 { return float64(held()) }))
+}
 
 // Watch names the router whose backends are described on each scrape, and makes
 // the series of its pools. It is called once its pools are there.

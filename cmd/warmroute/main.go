@@ -1,0 +1,132 @@
+// Command warmroute routes LLM requests to the engine that already holds the
+// longest part of the prompt in its KV cache.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/warmroute/warmroute/internal/config"
+	"github.com/warmroute/warmroute/internal/demo"
+)
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // something failed while running, a port that is taken included
+	exitUsage   = 2 // flags or a configuration that make no sense
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks for an orderly end, a second one ends at once.
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run executes a command line and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		for _, line := range config.Each(usage.err) {
+			fmt.Fprintf(stderr, "warmroute: %v\n", line)
+		}
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "warmroute: %v\n", err)
+	return exitFailure
+}
+
+// usageError is the caller's mistake: flags or a configuration.
+type usageError struct{ err error }
+
+// Error implements error.
+func (e *usageError) Error() string { return e.err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *usageError) Unwrap() error { return e.err }
+
+// badUsage is a usageError, nil for nil.
+func badUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "warmroute",
+		Short: "Route LLM requests to the engine whose KV cache already holds the prompt",
+		Long: `Warmroute is a router for fleets of LLM inference servers (vLLM, SGLang and others
+that speak the OpenAI API). It sends each request to the backend that already holds
+the longest part of the prompt in its KV cache, and keeps any one backend from being
+overloaded.`,
+		Example: `  # See what it does, without a GPU and without a file
+  warmroute demo
+
+  # In front of two engines
+  warmroute serve --backend http://gpu-1:8000 --backend http://gpu-2:8000
+
+  # From a file
+  warmroute check-config --config warmroute.yaml
+  warmroute serve --config warmroute.yaml`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := "see warmroute --help"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean " + near[0] + "?"
+			}
+			return badUsage(fmt.Errorf("unknown command %q: %s", args[0], hint))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.AddCommand(newServe(), newCheckConfig(), newVersion(), demo.Command())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return badUsage(fmt.Errorf("%s: %w (see %s --help)", cmd.Name(), err, cmd.CommandPath()))
+	})
+	return root
+}
+
+// noArgs refuses arguments that are not flags.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return badUsage(fmt.Errorf("%s takes no arguments, only flags: %q (see %s --help)", cmd.Name(), strings.Join(args, " "), cmd.CommandPath()))
+}
+
+// outputFlag adds -o to a command and returns a function that checks it.
+func outputFlag(cmd *cobra.Command) func() (asJSON bool, err error) {
+	format := cmd.Flags().StringP("output", "o", "text", "text or json")
+	return func() (bool, error) {
+		switch *format {
+		case "text", "json":
+			return *format == "json", nil
+		}
+		return false, badUsage(fmt.Errorf("--output: %q is not one of text, json", *format))
+	}
+}

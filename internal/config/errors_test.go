@@ -1,0 +1,220 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Every mistake is reported at once, each with file, line, key, value and what it
+// may be.
+func TestCF03EveryMistakeAtOnce(t *testing.T) {
+	got := problems(t, `version: 1
+pools:
+  - name: chat
+    routing:
+      concurency_threshold: 64
+      concurrency_threshold: -1
+    backends: []
+  - name: chat
+    backends:
+      - url: http://b1:8000
+        weight: -2
+timeouts:
+  connect: 5
+  idle: soon
+listen: 8080
+`)
+	want := []string{
+		"warmroute.yaml:5: pools[0].routing.concurency_threshold: unknown key \"concurency_threshold\": did you mean concurrency_threshold?",
+		"warmroute.yaml:6: pools[0].routing.concurrency_threshold: -1 is not in 1..1024",
+		"warmroute.yaml:7: pools[0].backends: pool \"chat\" has no backend: name at least one by its url",
+		"warmroute.yaml:8: pools[1].name: \"chat\" is already the name of another pool, pools[0].name in line 3",
+		"warmroute.yaml:11: pools[1].backends[0].weight: -2 is not above 0",
+		"warmroute.yaml:13: timeouts.connect: 5 has no unit: write 5s for seconds, 5ms for milliseconds",
+		"warmroute.yaml:14: timeouts.idle: \"soon\" is not a duration: write a number with a unit, such as 500ms, 30s, 5m, 1h",
+		"warmroute.yaml:15: listen: 8080 is a number, want text: put it in quotes",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	pool := func(lines string) string { return "version: 1\npools:\n- name: chat\n  backends: [{url: 'http://b1:8000'}]\n" + lines }
+	for _, test := range []struct{ name, text, want string }{
+		{"empty", "", "warmroute.yaml: the file is empty: it needs version: 1 and pools"},
+		{"comment only", "# nothing\n", "warmroute.yaml: the file is empty: it needs version: 1 and pools"},
+		{"a list", "- a\n", "warmroute.yaml:1: is a list, want keys: version, listen"},
+		{"two documents", minimal + "---\nversion: 1\n", "warmroute.yaml:"},
+		{"broken", "version: 1\npools: [\n", "not YAML"},
+		{"tab", "version: 1\npools:\n\t- x\n", "warmroute.yaml:3: not YAML"},
+		{"no version", strings.Replace(minimal, "version: 1", "log: {level: info}", 1), "version: is missing: write version: 1"},
+		{"version 2", strings.Replace(minimal, "version: 1", "version: 2", 1), "warmroute.yaml:1: version: 2 is not a version this program reads, want 1"},
+		{"version text", strings.Replace(minimal, "version: 1", "version: one", 1), `warmroute.yaml:1: version: "one" is text, want a whole number`},
+		{"no pools", "version: 1\n", "pools: there is no pool"},
+		{"no value", "version: 1\npools:\n", "warmroute.yaml:2: pools: has no value: leave the key out for its default"},
+		{"duplicate key", pool("listen: :1\nlisten: :2\n"), "warmroute.yaml:6: listen: the key is there twice, first in line 5"},
+		{"unknown elsewhere", pool("strategy: RANDOM\n"), `warmroute.yaml:5: strategy: unknown key "strategy" here: it belongs to pools[].routing.strategy`},
+		{"unknown", pool("colour: blue\n"), `warmroute.yaml:5: colour: unknown key "colour", want one of version, listen`},
+		{"merge key", pool("<<: {listen: :1}\n"), "merge keys are not supported"},
+		{"key no name", pool("? [a]\n: b\n"), "a key must be a name, this is a list"},
+		{"mapping for list", "version: 1\npools: {name: chat}\n", "warmroute.yaml:2: pools: is a group of keys, want a list"},
+		{"text for keys", pool("limits: big\n"), "warmroute.yaml:5: limits: is text, want keys: body_bytes"},
+		{"list for text", pool("listen: [a]\n"), "warmroute.yaml:5: listen: is a list, want text"},
+		{"list for size", pool("limits: {body_bytes: [1]}\n"), "limits.body_bytes: is a list, want a size such as 64MiB"},
+		{"number for bool", pool("inject_usage: 1\n"), `inject_usage: "1" is a number, want true or false`},
+		{"bool for number", pool("  routing: {w: true}\n"), `pools[0].routing.w: "true" is true or false, want a number`},
+		{"fraction for whole", pool("  routing: {replicas: 1.5}\n"), `pools[0].routing.replicas: "1.5" is a number, want a whole number`},
+		{"number too large", pool("  routing: {replicas: 99999999999999999999}\n"), `pools[0].routing.replicas: "99999999999999999999" is a number, want a whole number`},
+		{"nan", pool("  routing: {w: .nan}\n"), "warmroute.yaml:5: pools[0].routing.w: NaN is not in 1..4"},
+		{"strategy", pool("  routing: {strategy: PREFIX_AWRE}\n"), `"PREFIX_AWRE" is not one of RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_HASH, PREFIX_AWARE, LEAST_EXPECTED_TTFT: did you mean PREFIX_AWARE?`},
+		{"load factor", pool("  routing: {load_factor: 0.5}\n"), "pools[0].routing.load_factor: 0.5 is neither 0 (off) nor at least 1"},
+		{"ejection", pool("  ejection: {failures: 0}\n"), "warmroute.yaml:5: pools[0].ejection.failures: 0 is below 1"},
+		{"ejection base", pool("  ejection: {base: 10m}\n"), "pools[0].ejection.max: 5m0s is below ejection.base 10m0s"},
+		{"negative duration", pool("timeouts: {idle: -5s}\n"), `timeouts.idle: "-5s" is negative`},
+		{"zero timeout", pool("timeouts: {idle: 0s}\n"), "timeouts.idle: 0s is not above 0"},
+		{"size unit", pool("limits: {body_bytes: 64 mib}\n"), `limits.body_bytes: "64 mib" is not a size`},
+		{"size negative", pool("limits: {body_bytes: -1}\n"), `limits.body_bytes: "-1" is negative`},
+		{"size overflow", pool("limits: {body_bytes: 99999999TiB}\n"), `limits.body_bytes: "99999999TiB" is too large`},
+		{"size small", pool("limits: {body_bytes: 10}\n"), "limits.body_bytes: 10 is below 1KiB"},
+		{"bodies below body", pool("limits: {bodies_in_flight_bytes: 1MiB}\n"), "limits.bodies_in_flight_bytes: 1MiB is below limits.body_bytes (64MiB)"},
+		{"address", pool("listen: nowhere\n"), `warmroute.yaml:5: listen: "nowhere" is not an address`},
+		{"port", pool("listen: ':http'\n"), `listen: ":http": port "http" is not in 0..65535`},
+		{"same address", pool("listen: 127.0.0.1:9090\n"), `admin_listen: "127.0.0.1:9090" is also the address of listen`},
+		{"level", pool("log: {level: warning}\n"), `log.level: "warning" is not one of debug, info, warn, error`},
+		{"env elsewhere", pool("listen: ${HOST}:80\n"), "warmroute.yaml:5: listen: holds ${…}: only secrets (key_seed) are taken from the environment"},
+		{"env in duration", pool("timeouts: {idle: '${IDLE}'}\n"), "timeouts.idle: holds ${…}"},
+		{"env unset", pool("key_seed: ${WARMROUTE_TEST_UNSET}\n"), "key_seed: the environment variable WARMROUTE_TEST_UNSET is not set"},
+		{"env open", pool("key_seed: ${SEED\n"), "key_seed: a ${ without its }"},
+		{"no pool name", "version: 1\npools:\n- backends: [{url: 'http://b1'}]\n", "warmroute.yaml:3: pools[0].name: is missing"},
+		{"space in name", strings.Replace(minimal, "chat", "chat pool", 1), `"chat pool" has a space`},
+		{"no url", "version: 1\npools:\n- name: a\n  backends: [{weight: 1}]\n", "warmroute.yaml:4: pools[0].backends[0].url: is missing"},
+		{"url scheme", strings.Replace(minimal, "http://b1:8000", "b1:8000", 1), "pools[0].backends[0].url: "},
+		{"backend as text", "version: 1\npools:\n- name: a\n  backends: ['http://b1']\n", "pools[0].backends[0]: is text, want keys: url, weight"},
+		{"threshold 0", strings.Replace(minimal, "url: http://b1:8000", "{url: 'http://b1:8000', concurrency_threshold: 0}", 1), "pools[0].backends[0].concurrency_threshold: 0 is not in 1..1024"},
+		{"ranks", strings.Replace(minimal, "url: http://b1:8000", "{url: 'http://b1:8000', data_parallel_ranks: -1}", 1), "data_parallel_ranks: -1 is not in 0..1024"},
+		{"too many backends", "version: 1\npools:\n- name: a\n  backends: [" + strings.TrimSuffix(manyBackends(5), ",") + "]\n", "pools[0]: backend "},
+		{"model twice", pool("  models: [a, a]\n"), `pools[0].models[1]: the model "a" is named twice, first by pools[0].models[0] in line 5`},
+		{"model nameless", pool("  models: [{served: a}]\n"), "pools[0].models[0]: a model needs a name"},
+		{"alias shadows", pool("  models: [{name: a, served: b}, {name: b, served: c}]\n"), `the alias "b" is also what an engine calls a model`},
+	} {
+		got := problems(t, test.text)
+		if !slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, test.want) }) {
+			t.Errorf("%s: got\n  %s\nwant one with\n  %s", test.name, strings.Join(got, "\n  "), test.want)
+		}
+		if len(got) > 1 {
+			t.Errorf("%s: one mistake gives %d errors:\n  %s", test.name, len(got), strings.Join(got, "\n  "))
+		}
+	}
+}
+
+// manyBackends are more than one index can number.
+func manyBackends(thousands int) string {
+	var b strings.Builder
+	for i := range thousands {
+		b.WriteString("{url: 'http://b" + string(rune('0'+i)) + ":8000', data_parallel_ranks: 1024},")
+	}
+	return b.String()
+}
+
+func TestAliasBombsAreRefused(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("version: 1\npools:\n- name: a\n  models: &m [" + strings.Repeat("x,", 999) + "x]\n  backends: [{url: 'http://b'}]\n")
+	for range 500 {
+		b.WriteString("- {models: *m}\n")
+	}
+	got := problems(t, b.String())
+	if len(got) != 1 || !strings.Contains(got[0], "values") {
+		t.Errorf("%d errors, first %v", len(got), got[:min(len(got), 1)])
+	}
+}
+
+func TestAliasesShareValues(t *testing.T) {
+	c, _ := mustParse(t, "version: 1\npools:\n- name: a\n  routing: &r {w: 3}\n  models: [m]\n  backends: [{url: 'http://b'}]\n- name: b\n  routing: *r\n  backends: [{url: 'http://c'}]\n")
+	if c.Pools[1].Routing.W != 3 {
+		t.Errorf("w is %v, want 3", c.Pools[1].Routing.W)
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for text, want := range map[string]Bytes{"0": 0, "1": 1, "10B": 10, "2kB": 2000, "2KiB": 2048, "64MiB": 64 << 20, "1 GiB": 1 << 30, "3TB": 3e12} {
+		if got, err := parseBytes(text); err != nil || got != want {
+			t.Errorf("parseBytes(%q) = %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for b, want := range map[Bytes]string{0: "0", 1000: "1000", 1024: "1KiB", 3 << 30: "3GiB", 1 << 40: "1TiB"} {
+		if got := b.String(); got != want {
+			t.Errorf("%d is shown as %q, want %q", int64(b), got, want)
+		}
+	}
+}
+
+// The manual names every key.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "config.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range Keys() {
+		if !strings.Contains(string(text), "`"+key+"`") {
+			t.Errorf("docs/config.md does not name `%s`", key)
+		}
+	}
+}
+
+func TestExamplesAreValid(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "*.yaml"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, warnings, err := parse(file, text, func(string) (string, bool) { return "secret", true })
+		if err != nil || len(warnings) > 0 {
+			t.Errorf("%v %v", err, warnings)
+			continue
+		}
+		again, _, err := Parse(file, []byte(c.String()))
+		if err != nil || again.String() != c.String() {
+			t.Errorf("%s does not survive a round trip: %v", file, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(minimal))
+	f.Add([]byte(everything))
+	f.Add([]byte("version: 1\npools: &a [*a]\n"))
+	f.Add([]byte("a: &a {b: *a}\n"))
+	f.Add([]byte("version: 1\nlisten: \"\\x00${\"\n? {}\n: 1\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, _, err := parse("f.yaml", data, func(string) (string, bool) { return "s3cret", true })
+		if (c == nil) == (err == nil) {
+			t.Fatalf("Parse returned %v and %v", c, err)
+		}
+		if err != nil {
+			for _, e := range Each(err) {
+				if !strings.HasPrefix(e.Error(), "f.yaml") {
+					t.Errorf("the error does not name the file: %v", e)
+				}
+			}
+			return
+		}
+		// What is valid can be built, shown, and read again to the same effect.
+		again, _, err := parse("g.yaml", []byte(c.String()), nil)
+		if err != nil {
+			t.Fatalf("not valid when shown: %v\n%s", err, c)
+		}
+		if diff := cmp.Diff(c.PoolSpecs(), again.PoolSpecs()); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/api/admin"
+	"github.com/warmroute/warmroute/api/anthropic"
+	"github.com/warmroute/warmroute/api/openai"
+	"github.com/warmroute/warmroute/api/proxy"
+	"github.com/warmroute/warmroute/backends/health"
+	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/internal/config"
+	"github.com/warmroute/warmroute/internal/telemetry"
+	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/router"
+)
+
+// Options are what a gateway is made of. Only Config must be set.
+type Options struct {
+	// Config is how the router is configured.
+	Config *config.Config
+	// Logger gets access records and events. Default: they are discarded.
+	Logger *slog.Logger
+	// Version is the program's version, for build_info and the admin port.
+	Version string
+	// Listener and AdminListener take the place of the configured addresses.
+	Listener, AdminListener net.Listener
+	// DialContext takes the place of the network towards the engines.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// Seed makes decision ids and random choices repeatable. 0 means random.
+	Seed uint64
+}
+
+// Gateway is a router process.
+type Gateway struct {
+	config    *config.Config
+	logger    *slog.Logger
+	router    *router.Router
+	transport *transport.Transport
+	telemetry *telemetry.Telemetry
+	poller    *health.Poller
+	silent    silence
+
+	listener, adminListener net.Listener
+	server, adminServer     *http.Server
+	stopping                atomic.Bool
+}
+
+// New puts a gateway together and opens its ports. The error names the setting that
+// makes no sense, or the port that is taken. A gateway that is never run must be
+// closed.
+func New(o Options) (*Gateway, error) {
+	if _, err := o.Config.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	g := &Gateway{config: o.Config, logger: o.Logger}
+	if err := g.build(o); err != nil {
+		return nil, err
+	}
+	if err := g.open(o); err != nil {
+		g.transport.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// build makes everything but the ports.
+func (g *Gateway) build(o Options) error {
+	var err error
+	g.telemetry, err = telemetry.New(telemetry.Options{
+		Logger:   o.Logger,
+		Version:  o.Version,
+		Dialects: []string{"openai", "anthropic"},
+	})
+	if err != nil {
+		return err
+	}
+	seed, random := o.Seed, rand.Uint64
+	if seed == 0 {
+		seed = rand.Uint64() //nolint:gosec // ids need to differ, not to be secret
+	} else {
+		random = seeded(seed)
+	}
+	g.router = router.New(router.Options{
+		Index: kvindex.NewMemory(kvindex.MemoryConfig{MaxBlocks: o.Config.Limits.IndexBlocks}),
+		Hooks: g.telemetry.Hooks(),
+		Seed:  seed,
+		Epoch: time.Now(),
+	})
+	for _, spec := range o.Config.PoolSpecs() {
+		if _, err := g.router.AddPool(spec); err != nil {
+			return fmt.Errorf("pool %q: %w", spec.Name, err)
+		}
+	}
+	g.telemetry.Watch(g.router)
+
+	carrier := o.Config.TransportConfig()
+	carrier.DialContext = o.DialContext
+	g.transport = transport.New(carrier)
+	g.poller = health.NewPoller(health.Config{}, g.transport, g.healthHooks())
+
+	forward, err := proxy.New(proxy.Options{
+		Router:    g.router,
+		Transport: g.transport,
+		Limits: proxy.Limits{
+			BodyBytes:           int64(o.Config.Limits.BodyBytes),
+			BodiesInFlightBytes: int64(o.Config.Limits.BodiesInFlightBytes),
+			MaxQueued:           o.Config.Limits.MaxQueued,
+		},
+		QueueWait:          o.Config.Timeouts.Queue,
+		InjectUsage:        o.Config.InjectUsage,
+		DecisionHeaders:    o.Config.DecisionHeaders,
+		AllowPin:           o.Config.AllowBackendPin,
+		ForwardCredentials: o.Config.ForwardCredentials,
+		KeySeed:            o.Config.KeySeed.Reveal(),
+		Observe:            g.telemetry.Observe,
+		Logger:             o.Logger,
+		Random:             random,
+	})
+	if err != nil {
+		return err
+	}
+	if err := g.telemetry.ReadBodies(forward.BodiesInFlight); err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	openai.Register(mux, forward)
+	anthropic.Register(mux, forward)
+	g.server = g.newServer(mux)
+	g.adminServer = g.newServer(admin.New(admin.Options{
+		Router:    g.router,
+		Metrics:   g.telemetry.Handler(),
+		Recent:    g.telemetry.Recent,
+		Stopping:  g.stopping.Load,
+		Answering: g.silent.answering,
+		Version:   o.Version,
+	}))
+	return nil
+}
+
+// open takes the two ports.
+func (g *Gateway) open(o Options) error {
+	var err error
+	if g.listener = o.Listener; g.listener == nil {
+		if g.listener, err = listen("listen", g.config.Listen); err != nil {
+			return err
+		}
+	}
+	if g.adminListener = o.AdminListener; g.adminListener == nil {
+		if g.adminListener, err = listen("admin_listen", g.config.AdminListen); err != nil {
+			if o.Listener == nil {
+				err = errors.Join(err, g.listener.Close())
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Addr is the address of the data plane.
+func (g *Gateway) Addr() net.Addr { return g.listener.Addr() }
+
+// AdminAddr is the address of the admin port.
+func (g *Gateway) AdminAddr() net.Addr { return g.adminListener.Addr() }
+
+// Router returns what decides.
+func (g *Gateway) Router() *router.Router { return g.router }
+
+// Close gives up the ports of a gateway that is not run.
+func (g *Gateway) Close() error {
+	g.transport.Close()
+	return errors.Join(g.listener.Close(), g.adminListener.Close())
+}

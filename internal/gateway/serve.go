@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/warmroute/warmroute/backends"
+)
+
+// idleClient is how long a client's connection may be unused. Load balancers keep
+// theirs for up to 10 minutes, and must be the first to close.
+const idleClient = 10*time.Minute + 30*time.Second
+
+// newServer returns a server of HTTP/1.1 and, without TLS, HTTP/2. It has no
+// WriteTimeout, which would cut long streams, and no ReadTimeout, which would cut
+// slow uploads; clients that do not finish their headers are dropped.
+func (g *Gateway) newServer(h http.Handler) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:           h,
+		Protocols:         protocols,
+		ReadHeaderTimeout: g.config.Timeouts.ReadHeader,
+		IdleTimeout:       idleClient,
+		MaxHeaderBytes:    int(g.config.Limits.HeaderBytes),
+		ErrorLog:          slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn),
+	}
+}
+
+// listen takes an address; the error is for people and names the setting.
+func listen(setting, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s: %s is in use by another process", setting, address)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("%s: no permission to listen on %s", setting, address)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	return l, nil
+}
+
+// Run serves until ctx ends and then shuts down in order. It returns nil unless
+// something failed. It can be called once.
+func (g *Gateway) Run(ctx context.Context) error {
+	// Whatever works for requests outlives ctx: they still run then.
+	work, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	group, failed := errgroup.WithContext(work)
+	group.Go(func() error { return serve(g.server, g.listener) })
+	group.Go(func() error { return serve(g.adminServer, g.adminListener) })
+	group.Go(func() error { return g.poller.Run(failed, g.backends) })
+	group.Go(func() error {
+		defer done()
+		select {
+		case <-ctx.Done():
+			g.drain(failed)
+		case <-failed.Done():
+		}
+		return errors.Join(ignoreClosed(g.server.Close()), ignoreClosed(g.adminServer.Close()))
+	})
+	err := group.Wait()
+	g.transport.Close()
+	return err
+}
+
+// serve runs a server until it is closed.
+func serve(s *http.Server, l net.Listener) error { return ignoreClosed(s.Serve(l)) }
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// drain stops taking requests and waits for those that run, as long as they may. It
+// gives up when ctx ends, which is when a server failed.
+func (g *Gateway) drain(ctx context.Context) {
+	g.stopping.Store(true)
+	t := g.config.Timeouts
+	g.logger.Info("stopping", slog.Duration("delay", t.ShutdownDelay), slog.Duration("grace", t.ShutdownGrace))
+	select {
+	case <-time.After(t.ShutdownDelay):
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(ctx, t.ShutdownGrace)
+	defer cancel()
+	if err := g.server.Shutdown(grace); err != nil {
+		g.logger.Warn("requests cut at the end of timeouts.shutdown_grace", slog.String("error", err.Error()))
+		return
+	}
+	g.logger.Info("stopped")
+}
+
+// backends lists the backends of all pools.
+func (g *Gateway) backends() []*backends.Backend {
+	var all []*backends.Backend
+	for _, p := range g.router.Pools() {
+		all = append(all, p.Backends()...)
+	}
+	return all
+}
+
+// seeded returns a source of repeatable values.
+func seeded(seed uint64) func() uint64 {
+	var mu sync.Mutex
+	source := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // repeatable on purpose
+	return func() uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return source.Uint64()
+	}
+}
