@@ -23,7 +23,19 @@ const (
 // ErrFull is returned by [Index.Add] when the index has no number left.
 var ErrFull = errors.New("kvindex: too many backends for one index")
 
-// Receipt is what a [Index.Record] did, so that it can be taken back.
+// MaxUses is how many different last uses a [Receipt] tells apart.
+const MaxUses = 8
+
+// Use is a run of blocks with one last use.
+type Use struct {
+	// Until is the number of leading blocks up to the end of the run.
+	Until int
+	// Last is when they were last used.
+	Last Stamp
+}
+
+// Receipt is what a [Index.Record] did and what it found, so that it can be taken
+// back, and so that what becomes of it can say how old the found entries were.
 type Receipt struct {
 	// Before is how many leading blocks the backend already held.
 	Before int
@@ -33,6 +45,25 @@ type Receipt struct {
 	// Stamp is the last use given to the blocks: the time of the record, or a
 	// little later, since no two records of one backend share a stamp.
 	Stamp Stamp
+	// Uses are the last uses that the first Before blocks had until then, as runs in
+	// the order of the chain; runs that do not count have Until 0. Last uses only
+	// fall along a chain. Where there were more than [MaxUses], the last run stands
+	// for all the rest, with the oldest.
+	Uses [MaxUses]Use
+}
+
+// LastUse is when block i was last used before the record; ok is false where the
+// backend did not hold it.
+func (r *Receipt) LastUse(i int) (last Stamp, ok bool) {
+	if i < 0 || i >= r.Before {
+		return 0, false
+	}
+	for _, u := range r.Uses {
+		if i < u.Until {
+			return u.Last, true
+		}
+	}
+	return 0, false
 }
 
 // Stats describes what an index holds for one backend.

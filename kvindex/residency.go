@@ -1,6 +1,7 @@
 package kvindex
 
 import (
+	"sort"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -96,6 +97,7 @@ func (r *residency) record(keys []Key, now Stamp, status Status) Receipt {
 	r.latest = max(r.latest+1, now)
 	evicted := r.evicted
 	receipt := Receipt{Before: r.depth(keys), Recorded: len(keys), Stamp: r.latest}
+	r.readUses(keys[:receipt.Before], &receipt.Uses)
 	fresh := entry{lastUse: r.latest, status: status}
 	for i := len(keys) - 1; i >= 0; i-- {
 		kept := fresh
@@ -118,6 +120,25 @@ func (r *residency) record(keys []Key, now Stamp, status Status) Receipt {
 		r.plane.set(key, r.mask)
 	}
 	return receipt
+}
+
+// readUses writes the runs of equal last uses of keys, all of which the list holds.
+// Last uses only fall along a chain, so a run's end is found by bisection.
+func (r *residency) readUses(keys []Key, uses *[MaxUses]Use) {
+	lastUse := func(i int) Stamp {
+		known, _ := r.list.Peek(keys[i])
+		return known.lastUse
+	}
+	start := 0
+	for run := 0; start < len(keys) && run < MaxUses; run++ {
+		last := lastUse(start)
+		end := start + 1 + sort.Search(len(keys)-start-1, func(i int) bool { return lastUse(start+1+i) != last })
+		if run == MaxUses-1 && end < len(keys) {
+			last, end = lastUse(len(keys)-1), len(keys)
+		}
+		uses[run] = Use{Until: end, Last: last}
+		start = end
+	}
 }
 
 func (r *residency) retract(keys []Key, receipt Receipt) {

@@ -48,6 +48,7 @@ func Run(t *testing.T, factory Factory) {
 		{"retract takes back what it added", testRetract},
 		{"retract leaves what others use", testRetractShared},
 		{"retract leaves what was observed", testRetractObserved},
+		{"a receipt tells the last uses before it", testUses},
 		{"forget removes up to the horizon", testForget},
 		{"a dropped backend holds nothing", testDrop},
 		{"numbers are dense and used again", testNumbers},
@@ -201,6 +202,30 @@ func testRetractObserved(t *testing.T, factory Factory) {
 	wantDepth(t, x, h, keys, 8)
 }
 
+func testUses(t *testing.T, factory Factory) {
+	x := factory(t, 100)
+	h := add(t, x, "b1")
+	keys := Chain("f", "", 0, 20)
+	for i := range 12 { // block i was last used at 100·(12−i), all beyond 11 never
+		x.Record(h, keys[:12-i], kvindex.Stamp(100*(i+1)), kvindex.Observed)
+	}
+	receipt := x.Record(h, keys, 5000, kvindex.Predicted)
+	for i, want := range []kvindex.Stamp{1200, 1100, 1000, 900, 800, 700, 600, 100, 100, 100, 100, 100} {
+		if got, ok := receipt.LastUse(i); !ok || got != want {
+			t.Errorf("last use of block %d: got %d, %v, want %d", i, got, ok, want)
+		}
+	}
+	for _, i := range []int{-1, 12, 19} {
+		if got, ok := receipt.LastUse(i); ok {
+			t.Errorf("last use of block %d, which was not held: got %d", i, got)
+		}
+	}
+	again := x.Record(h, keys, 6000, kvindex.Predicted)
+	if got, ok := again.LastUse(19); !ok || got != 5000 || again.Uses[0].Until != 20 {
+		t.Errorf("after a whole use: got %d, %v, runs %v", got, ok, again.Uses)
+	}
+}
+
 func testForget(t *testing.T, factory Factory) {
 	x := factory(t, 100)
 	a, b := add(t, x, "a"), add(t, x, "b")
@@ -337,6 +362,14 @@ func (m *model) depth(b string, keys []kvindex.Key) int {
 func (m *model) record(b string, keys []kvindex.Key, now kvindex.Stamp, status kvindex.Status) kvindex.Receipt {
 	keys = keys[:min(len(keys), m.capacity)]
 	receipt := kvindex.Receipt{Before: m.depth(b, keys), Recorded: len(keys), Stamp: now}
+	run := -1
+	for i, key := range keys[:receipt.Before] {
+		last := m.held[b][m.find(b, key)].lastUse
+		if run < 0 || last != receipt.Uses[run].Last && run < kvindex.MaxUses-1 {
+			run++
+		}
+		receipt.Uses[run] = kvindex.Use{Until: i + 1, Last: last}
+	}
 	for i := len(keys) - 1; i >= 0; i-- {
 		e := modelEntry{keys[i], now, status}
 		if at := m.find(b, keys[i]); at >= 0 {
