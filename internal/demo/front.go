@@ -2,16 +2,38 @@ package demo
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/warmroute/warmroute/internal/config"
+	"github.com/warmroute/warmroute/internal/gateway"
 )
 
-// front is the router of a fleet.
+// grace is how long requests may go on when the demo ends. By then there are none,
+// unless somebody pressed Ctrl-C.
+const grace = time.Second
+
+// front is the router of a fleet: the same object that `warmroute serve` runs.
 type front struct {
 	url, admin string
 }
 
-func startFront(context.Context, *errgroup.Group, []string, string) (*front, error) {
-	return nil, errors.New("the router is not built in yet")
+// startFront starts a router over the engines that runs until ctx ends.
+func startFront(ctx context.Context, group *errgroup.Group, urls []string, strategy string) (*front, error) {
+	c, _, err := config.FromBackends(urls)
+	if err != nil {
+		return nil, fmt.Errorf("router: %w", err)
+	}
+	c.Listen, c.AdminListen = anyPort, anyPort
+	c.Timeouts.ShutdownGrace = grace
+	c.Pools[0].Models = []config.Model{{Name: model}}
+	c.Pools[0].Routing.Strategy = strategy
+	g, err := gateway.New(gateway.Options{Config: c, Version: "demo"})
+	if err != nil {
+		return nil, fmt.Errorf("router: %w", err)
+	}
+	group.Go(func() error { return g.Run(ctx) })
+	return &front{url: "http://" + g.Addr().String(), admin: "http://" + g.AdminAddr().String()}, nil
 }

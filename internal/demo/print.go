@@ -27,6 +27,9 @@ func printJSON(w io.Writer, results []Result) error {
 
 // printTable prints the results as a table, and what they mean.
 func printTable(w io.Writer, cfg Config, results []Result, late time.Duration) error {
+	if len(results) == 0 {
+		return nil
+	}
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "strategy\trequests\thit rate\tTTFT P50\tTTFT P90\tshare per backend\toverflow\terrors")
@@ -45,9 +48,13 @@ func printTable(w io.Writer, cfg Config, results []Result, late time.Duration) e
 	return err
 }
 
+// hops is about how often somebody must wake up between a client's request and its
+// first token: client, router and engine, there and back.
+const hops = 8
+
 // slowShare is the part of a P50 TTFT from which on a machine's lateness is worth a
 // remark.
-const slowShare = 0.1
+const slowShare = 0.25
 
 // remarks says what the figures mean, and what is wrong with them.
 func remarks(cfg Config, results []Result, late time.Duration) []string {
@@ -58,9 +65,9 @@ func remarks(cfg Config, results []Result, late time.Duration) []string {
 			lines = append(lines, fmt.Sprintf("%s: %d of %d requests failed; the first: %v", r.Strategy, r.Errors, r.Requests, r.Err))
 		}
 	}
-	simulated := late.Seconds() * cfg.Speed
+	simulated := hops * late.Seconds() * cfg.Speed
 	if slices.ContainsFunc(results, func(r Result) bool { return simulated > slowShare*r.TTFTP50 && r.TTFTP50 > 0 }) {
-		lines = append(lines, fmt.Sprintf("This machine was too busy for --speed %g: times include about %.2f s that no engine took. Try --speed %.3g.",
+		lines = append(lines, fmt.Sprintf("This machine is too busy for --speed %g: times to first token include about %.2f s that no engine took. Try --speed %.3g.",
 			cfg.Speed, simulated, max(cfg.Speed/4, minSpeed)))
 	}
 	return lines

@@ -22,7 +22,7 @@ const (
 	agentsTurnsMean              = 9
 	agentsOutputMin              = 20
 	agentsOutputMean             = 60
-	agentsThink                  = 8 * time.Second // mean: what the tools take
+	agentsThink                  = 7 * time.Second // mean: what the tools take
 	agentsThinkMin               = 500 * time.Millisecond
 )
 
