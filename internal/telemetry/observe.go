@@ -57,7 +57,7 @@ func (t *Telemetry) measure(r *feedback.Record) {
 	m.duration.WithLabelValues(pool).Observe(r.Duration.Seconds())
 	m.requestBytes.WithLabelValues(pool).Add(float64(count(int(r.RequestBytes))))
 	m.responseBytes.WithLabelValues(pool).Add(float64(count(int(r.ResponseBytes))))
-	if pool == none || pool == other {
+	if pool == none {
 		return
 	}
 	m.modelRequests.WithLabelValues(pool, t.modelLabel(r.Model)).Inc()
@@ -84,11 +84,8 @@ func (t *Telemetry) measure(r *feedback.Record) {
 
 // poolLabel folds names that are no pool's.
 func (t *Telemetry) poolLabel(name string) string {
-	if name == "" {
+	if r := t.router.Load(); r == nil || r.Find(name) == nil {
 		return none
-	}
-	if r := t.router.Load(); r != nil && r.Find(name) == nil {
-		return other
 	}
 	return name
 }
