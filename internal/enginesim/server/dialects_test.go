@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -176,12 +177,8 @@ func TestWhatSeparatesPrompts(t *testing.T) {
 			s := listen(t, cfg)
 			s.ok("/v1/chat/completions", base)
 			changed := object{}
-			for key, value := range base {
-				changed[key] = value
-			}
-			for key, value := range test.change {
-				changed[key] = value
-			}
+			maps.Copy(changed, base)
+			maps.Copy(changed, test.change)
 			resp := s.ok("/v1/chat/completions", changed)
 			cached := at(resp, "usage", "prompt_tokens_details", "cached_tokens").(float64)
 			if (cached > 1000) != test.hit {

@@ -33,11 +33,13 @@ func TestErrors(t *testing.T) {
 		{"bad content", "/v1/chat/completions", `{"messages":[{"role":"user","content":3}]}`, nil, 400, "content"},
 		{
 			"not json", "/v1/chat/completions", chat("hi", nil),
-			[]string{"Content-Type", "application/x-www-form-urlencoded"}, 400, "Unsupported Media Type",
+			[]string{"Content-Type", "application/x-www-form-urlencoded"},
+			400, "Unsupported Media Type",
 		},
 		{
 			"charset is fine, limit is not", "/v1/chat/completions", chat("hi", object{"max_tokens": 0}),
-			[]string{"Content-Type", "application/json; charset=utf-8"}, 400, "max_tokens must be at least 1",
+			[]string{"Content-Type", "application/json; charset=utf-8"},
+			400, "max_tokens must be at least 1",
 		},
 		{
 			"stream options without stream", "/v1/chat/completions",
@@ -50,7 +52,9 @@ func TestErrors(t *testing.T) {
 			"This model's maximum context length is 1000 tokens. However, you requested 4 output tokens",
 		},
 		{
-			"answer too long", "/v1/completions", object{"prompt": "hi", "max_tokens": 1000}, nil, 400,
+			"answer too long", "/v1/completions",
+			object{"prompt": "hi", "max_tokens": 1000},
+			nil, 400,
 			"for a total of at least 1002 tokens",
 		},
 		{"no prompt", "/v1/completions", object{"prompt": nil}, nil, 400, "prompt must be"},
@@ -163,7 +167,9 @@ func TestStatusFault(t *testing.T) {
 }
 
 func TestDyingStreams(t *testing.T) {
-	s := listen(t, fastConfig())
+	cfg := fastConfig()
+	cfg.Speed = 5 // a chunk a token, or nearly
+	s := listen(t, cfg)
 	for _, n := range []int{0, 1, 3} {
 		s.ok("/sim/fault", object{"die_after_events": n})
 		resp, err := s.send(t.Context(), "/v1/chat/completions", chat("hi", object{"stream": true, "max_tokens": 1000}))
@@ -189,26 +195,28 @@ func TestDyingStreams(t *testing.T) {
 }
 
 func TestErrorsInStreams(t *testing.T) {
-	s := listen(t, fastConfig())
-	s.ok("/sim/fault", object{"error_after_events": 2})
-	for _, d := range []struct {
-		path string
-		body object
-		last string // what the event with the error says
-	}{
-		{"/v1/chat/completions", chat("hi", object{"stream": true, "max_tokens": 500}), `"code":500`},
-		{"/v1/completions", object{"prompt": "hi", "stream": true, "max_tokens": 500}, `"code":500`},
-		{"/v1/responses", object{"input": "hi", "stream": true}, `"type":"response.failed"`},
-		{"/v1/messages", chat("hi", object{"stream": true, "max_tokens": 500}), `"type":"error"`},
-	} {
-		events := s.stream(d.path, d.body)
-		if len(events) < 3 || !strings.Contains(events[2].raw, d.last) {
-			t.Errorf("%s: events %v, want the third to contain %s", d.path, events, d.last)
+	synctest.Test(t, func(t *testing.T) {
+		s := inBubble(t, server.DefaultConfig())
+		s.ok("/sim/fault", object{"error_after_events": 2})
+		for _, d := range []struct {
+			path string
+			body object
+			last string // what the event with the error says
+		}{
+			{"/v1/chat/completions", chat("hi", object{"stream": true, "max_tokens": 500}), `"code":500`},
+			{"/v1/completions", object{"prompt": "hi", "stream": true, "max_tokens": 500}, `"code":500`},
+			{"/v1/responses", object{"input": "hi", "stream": true}, `"type":"response.failed"`},
+			{"/v1/messages", chat("hi", object{"stream": true, "max_tokens": 500}), `"type":"error"`},
+		} {
+			events := s.stream(d.path, d.body)
+			if len(events) < 3 || !strings.Contains(events[2].raw, d.last) {
+				t.Errorf("%s: events %v, want the third to contain %s", d.path, events, d.last)
+			}
 		}
-	}
-	if got := s.state("aborted"); got != 4 {
-		t.Errorf("%v aborted, want 4", got)
-	}
+		if got := s.state("aborted"); got != 4 {
+			t.Errorf("%v aborted, want 4", got)
+		}
+	})
 }
 
 func TestLostCache(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -257,8 +258,6 @@ func (s *sim) stream(path string, body any, headers ...string) []event {
 // chat returns a chat request with one user message.
 func chat(text string, more object) object {
 	req := object{"model": "sim", "messages": []object{{"role": "user", "content": text}}, "max_tokens": 4}
-	for key, value := range more {
-		req[key] = value
-	}
+	maps.Copy(req, more)
 	return req
 }

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmroute/warmroute/internal/enginesim/server"
 )
 
 // shape describes an event of a chat or completion stream in a few words.
@@ -48,10 +51,6 @@ func shapes(events []event) []string {
 }
 
 func TestStreamShapes(t *testing.T) {
-	cfg := fastConfig()
-	cfg.Speed = 1 // slow enough that no two tokens share a chunk
-	cfg.Profile = "llama-8b-l40s"
-	s := listen(t, cfg)
 	options := func(o object) object { return object{"stream": true, "max_tokens": 3, "stream_options": o} }
 	prompt := func(more object) object {
 		more["model"], more["prompt"] = "sim", "hello"
@@ -94,9 +93,12 @@ func TestStreamShapes(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, shapes(s.stream(test.path, test.body))); diff != "" {
-				t.Errorf("events mismatch (-want +got):\n%s", diff)
-			}
+			synctest.Test(t, func(t *testing.T) { // in virtual time no two tokens share a chunk
+				s := inBubble(t, server.DefaultConfig())
+				if diff := cmp.Diff(test.want, shapes(s.stream(test.path, test.body))); diff != "" {
+					t.Errorf("events mismatch (-want +got):\n%s", diff)
+				}
+			})
 		})
 	}
 }
@@ -124,12 +126,14 @@ func TestStreamedTextIsTheAnswer(t *testing.T) {
 			[]any{"choices", 0, "message", "content"},
 		},
 		"completions": {
-			"/v1/completions", object{"prompt": "hi", "max_tokens": 20},
+			"/v1/completions",
+			object{"prompt": "hi", "max_tokens": 20},
 			[]any{"choices", 0, "text"},
 			[]any{"choices", 0, "text"},
 		},
 		"responses": {
-			"/v1/responses", object{"input": "hi", "max_output_tokens": 20},
+			"/v1/responses",
+			object{"input": "hi", "max_output_tokens": 20},
 			[]any{"delta"},
 			[]any{"output", 0, "content", 0, "text"},
 		},
