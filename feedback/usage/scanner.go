@@ -186,7 +186,9 @@ func (s *scanner) token(c byte) {
 	}
 	if !s.started {
 		s.started = true
-		s.other = c != '{' && c != '['
+		if s.other = c != '{' && c != '['; s.other {
+			return
+		}
 		s.isObject = c == '{'
 		s.level = 1
 	}
