@@ -20,6 +20,9 @@ const stuckAfter = 30 * time.Second
 // less what the backend must have worked off since it last showed a sign of
 // progress. It is safe for concurrent use; the zero value is an empty queue.
 type PrefillQueue struct {
+	// Rate is how fast the backend works the queue off.
+	Rate PrefillRate
+
 	mu     sync.Mutex
 	tokens int64     // predicted uncached tokens not yet seen to be prefilled
 	since  time.Time // later of the last first token and the moment the queue became non-empty
@@ -50,7 +53,7 @@ func (q *PrefillQueue) Push(uncached int, streamed bool, now time.Time) Ticket {
 	}
 	q.tokens += t.tokens
 	if t.silent {
-		t.due = now.Add(prefillTime(t.tokens))
+		t.due = now.Add(time.Duration(float64(t.tokens) / q.Rate.Rate() * float64(time.Second)))
 		at := len(q.silent)
 		for at > 0 && q.silent[at-1].due.After(t.due) {
 			at--
@@ -124,9 +127,5 @@ func (q *PrefillQueue) Tokens(now time.Time) int {
 	if q.tokens == 0 || idle <= 0 || idle > stuckAfter {
 		return int(q.tokens)
 	}
-	return max(0, int(q.tokens)-int(idle.Seconds()*DefaultPrefillRate))
-}
-
-func prefillTime(tokens int64) time.Duration {
-	return time.Duration(float64(tokens) / DefaultPrefillRate * float64(time.Second))
+	return max(0, int(q.tokens)-int(idle.Seconds()*q.Rate.Rate()))
 }

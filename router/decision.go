@@ -103,10 +103,11 @@ type Decision struct {
 	// those of them that the chosen backend is thought to hold, and the most that
 	// any eligible backend is.
 	PromptBlocks, MatchedBlocks, AvailableBlocks int
-	// PromptTokens estimates the prompt's length; PredictedCached is how many of
-	// them the backend is expected to find cached, AvailableCached how many the
-	// best eligible backend would. In tokens.
-	PromptTokens, PredictedCached, AvailableCached int
+	// PromptTokens estimates the prompt's length; AvailableCached is the best match on
+	// any eligible backend, CapturedCached the match on the chosen one, and
+	// PredictedCached what it is expected to find cached, which is less where its
+	// matches have not come true. In tokens.
+	PromptTokens, AvailableCached, CapturedCached, PredictedCached int
 	// InFlight, Limit and Queued are the chosen backend's load before this request:
 	// requests in flight, its threshold at that moment, and tokens to prefill.
 	InFlight, Limit, Queued int
@@ -115,12 +116,25 @@ type Decision struct {
 
 	id        uint64
 	member    *member
+	asked     asked
 	blocks    []kvindex.Key
 	slot      backends.Slot
 	ticket    feedback.Ticket
 	receipt   kvindex.Receipt
 	firstSeen atomic.Bool
+	firstAt   time.Time // written once, by whoever sets firstSeen
+	alone     bool      // nothing else was sent to the backend until the first token
 	completed atomic.Bool
+}
+
+// asked is what of a request is needed again when its answer is in.
+type asked struct {
+	scope                    kvindex.Key
+	route                    string
+	streamBytes, hashedBytes int
+	blockBytes               int
+	noEvidence, binary       bool
+	dispatch                 uint64 // the backend's count of dispatches, this one included
 }
 
 // ID is the decision's name in headers, logs and reports: 16 hex digits.

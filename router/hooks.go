@@ -16,6 +16,17 @@ type Hooks struct {
 	Completed func(d *Decision, o feedback.Outcome)
 	// Ejected is called when failures have taken a backend out of rotation.
 	Ejected func(p *Pool, b *backends.Backend, until time.Time)
+	// Judged is called when an answer has confirmed or contradicted a prediction.
+	Judged func(d *Decision, claim feedback.Claim, ruling feedback.Ruling)
+	// HorizonMoved is called when entries of a backend were forgotten, and why.
+	HorizonMoved func(p *Pool, b *backends.Backend, cause string, forgotten int)
+	// Accounted is called when an answered prompt's tokens have been explained.
+	Accounted func(d *Decision, a feedback.Account)
+	// Hopeless is called when a backend has had every chance to confirm a hit and
+	// never did, and when it does after all.
+	Hopeless func(p *Pool, b *backends.Backend, hopeless bool)
+	// Silent is called once per backend that answers without reporting cached tokens.
+	Silent func(p *Pool, b *backends.Backend)
 }
 
 func (h Hooks) decided(d *Decision) {
@@ -33,5 +44,35 @@ func (h Hooks) completed(d *Decision, o feedback.Outcome) {
 func (h Hooks) ejected(p *Pool, b *backends.Backend, until time.Time) {
 	if h.Ejected != nil {
 		h.Ejected(p, b, until)
+	}
+}
+
+func (h Hooks) judged(d *Decision, claim feedback.Claim, ruling feedback.Ruling) {
+	if h.Judged != nil {
+		h.Judged(d, claim, ruling)
+	}
+}
+
+func (h Hooks) horizonMoved(p *Pool, b *backends.Backend, cause string, forgotten int) {
+	if h.HorizonMoved != nil {
+		h.HorizonMoved(p, b, cause, forgotten)
+	}
+}
+
+func (h Hooks) accounted(d *Decision, a feedback.Account) {
+	if h.Accounted != nil {
+		h.Accounted(d, a)
+	}
+}
+
+func (h Hooks) hopeless(p *Pool, b *backends.Backend, hopeless bool) {
+	if h.Hopeless != nil {
+		h.Hopeless(p, b, hopeless)
+	}
+}
+
+func (h Hooks) silent(p *Pool, b *backends.Backend) {
+	if h.Silent != nil {
+		h.Silent(p, b)
 	}
 }

@@ -44,17 +44,9 @@ type Pool struct {
 	config   atomic.Pointer[Config]
 	members  atomic.Pointer[[]*member]
 	line     line
+	units    feedback.Units
 
 	mu sync.Mutex // serialises SetBackends and SetConfig
-}
-
-// member is a backend with what the router keeps about it.
-type member struct {
-	backend *backends.Backend
-	holder  kvindex.Holder
-	hash    uint64 // of the id, for rendezvous
-	queue   feedback.PrefillQueue
-	recent  recent
 }
 
 func newPool(spec PoolSpec, index kvindex.Index) (*Pool, error) {
@@ -131,7 +123,7 @@ func (p *Pool) SetBackends(specs []backends.Spec) (duplicates []string, err erro
 			if err != nil {
 				return duplicates, fmt.Errorf("backend %s: %w", b.ID, err)
 			}
-			m = &member{backend: b, holder: holder, hash: hashID(b.ID)}
+			m = newMember(b, holder)
 		}
 		delete(known, b)
 		next = append(next, m)

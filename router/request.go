@@ -26,12 +26,26 @@ type Request struct {
 	// StreamBytes and HashedBytes are the length of the whole key stream and of the
 	// part that Blocks stand for, in bytes.
 	StreamBytes, HashedBytes int
+	// Scope is the seed of the prompt's scope, by which predictions are calibrated.
+	Scope kvindex.Key
 	// Prefix names the hashed part as a whole, 0 when there is none.
 	Prefix kvindex.Key
 	// Rendezvous is the key by which routers agree before they know anything,
 	// meaningful where HasPrefix is set.
 	Rendezvous kvindex.Key
 	HasPrefix  bool
+
+	// Route is the kind of endpoint, such as "chat": engines report cached tokens on
+	// some and not on others.
+	Route string
+	// NoEvidence says that the reported cached tokens will say nothing about the
+	// cache: several answers or prompts, prompt_logprobs, truncation and the like.
+	NoEvidence bool
+	// Binary says that the prompt has parts whose tokens nobody can count.
+	Binary bool
+	// AnyRank says that the engine chooses among its data-parallel ranks by itself
+	// whatever it is told, so that the answer says nothing about the rank.
+	AnyRank bool
 
 	// N is how many answers are asked for, which is what the request counts
 	// in-flight; 0 means 1.

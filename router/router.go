@@ -94,14 +94,29 @@ func (r *Router) Route(req *Request) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := d.member
-	m.recent.add(req.Now.Sub(r.epoch))
-	d.ticket = m.queue.Push(d.PromptTokens-d.PredictedCached, req.Streamed, req.Now)
-	if len(req.Blocks) > 0 {
-		d.receipt = r.index.Record(m.holder, req.Blocks, kvindex.Stamp(req.Now.UnixNano()), kvindex.Predicted)
-	}
+	r.dispatch(d, req)
 	r.hooks.decided(d)
 	return d, nil
+}
+
+// dispatch notes what the chosen backend is about to do.
+func (r *Router) dispatch(d *Decision, req *Request) {
+	m := d.member
+	m.recent.add(req.Now.Sub(r.epoch))
+	d.asked = asked{
+		scope: req.Scope, route: req.Route,
+		streamBytes: req.StreamBytes, hashedBytes: req.HashedBytes, blockBytes: d.Pool.config.Load().BlockBytes,
+		noEvidence: req.NoEvidence || req.N > 1, binary: req.Binary,
+		dispatch: m.dispatched.Add(1),
+	}
+	d.ticket = m.queue.Push(d.PromptTokens-d.PredictedCached, req.Streamed, req.Now)
+	if req.AnyRank && m.backend.Rank != backends.NoRank {
+		d.asked.noEvidence, d.blocks = true, nil
+	}
+	if len(d.blocks) > 0 {
+		d.receipt = r.index.Record(m.holder, d.blocks, kvindex.Stamp(req.Now.UnixNano()), kvindex.Predicted)
+		m.fly(d)
+	}
 }
 
 // decide lets the strategy choose until a slot has been acquired.
@@ -168,7 +183,7 @@ func (r *Router) describe(d *Decision, v *view, c choice) {
 	d.MatchedBlocks = c.candidate.match
 	d.AvailableBlocks, d.AvailableCached = v.available()
 	d.PromptTokens = v.prompt
-	d.PredictedCached = c.candidate.cached
+	d.CapturedCached, d.PredictedCached = c.candidate.held, c.candidate.cached
 	d.InFlight, d.Limit, d.Queued = c.candidate.inFlight, c.candidate.limit, c.candidate.queued
 	d.Eligible = len(v.candidates)
 	d.id = mix(r.seed + r.ids.Add(1))
@@ -177,9 +192,12 @@ func (r *Router) describe(d *Decision, v *view, c choice) {
 // FirstToken tells that the first token of an answer came back at now. Only the
 // first call counts.
 func (r *Router) FirstToken(d *Decision, now time.Time) {
-	if !d.firstSeen.Swap(true) {
-		d.member.queue.FirstToken(&d.ticket, now)
+	if d.firstSeen.Swap(true) {
+		return
 	}
+	d.firstAt = now
+	d.alone = d.InFlight == 0 && d.member.dispatched.Load() == d.asked.dispatch
+	d.member.queue.FirstToken(&d.ticket, now)
 }
 
 // Complete takes in what came of a decision: the slot is released, the index
@@ -196,24 +214,10 @@ func (r *Router) Complete(d *Decision, o feedback.Outcome) bool {
 		d.member.queue.Leave(&d.ticket, o.Now)
 	}
 	r.learn(d, o)
-	d.blocks = nil // the caller may use them again
 	r.judge(d, o)
 	d.Pool.line.wake(d.slot.Count())
 	r.hooks.completed(d, o)
 	return true
-}
-
-// learn confirms in the index what the outcome proves, and takes back what it does
-// not.
-func (r *Router) learn(d *Decision, o feedback.Outcome) {
-	switch {
-	case len(d.blocks) == 0:
-	case o.Answered():
-		r.index.Record(d.member.holder, d.blocks, kvindex.Stamp(o.Now.UnixNano()), kvindex.Observed)
-	case o.Prefilled(): // stays predicted
-	default:
-		r.index.Retract(d.member.holder, d.blocks, d.receipt)
-	}
 }
 
 // judge notes what the outcome says about the backend's health.

@@ -22,8 +22,9 @@ type candidate struct {
 	member *member
 	// match is how many leading blocks it is thought to hold.
 	match int
-	// cached and uncached are the prompt's tokens predicted cached there, or not.
-	cached, uncached int
+	// held is the match in tokens; cached and uncached are the prompt's tokens
+	// predicted cached there, which what is known of the backend may lower, or not.
+	held, cached, uncached int
 	// queued estimates the tokens it has still to prefill.
 	queued int
 	// inFlight and limit are its load and its threshold at this moment.
@@ -119,8 +120,8 @@ func (v *view) nobody(p *Pool, members []*member) *NoBackendError {
 // measure fills in match, prediction and load of every candidate.
 func (v *view) measure(p *Pool) {
 	req := v.request
-	predictor := feedback.NewPredictor(0, 0)
-	v.prompt = predictor.Tokens(req.StreamBytes)
+	bytesPerToken := p.units.BytesPerToken()
+	v.prompt = feedback.NewPredictor(bytesPerToken, 0).Tokens(req.StreamBytes)
 	if n := p.index.Holders(); cap(v.depths) < n {
 		v.depths = make([]int, n+n/2)
 	}
@@ -137,13 +138,29 @@ func (v *view) measure(p *Pool) {
 		if h := int(c.member.holder); h < len(v.depths) {
 			c.match = v.depths[h]
 		}
-		c.cached = predictor.Cached(c.match*v.config.BlockBytes, v.prompt)
+		if c.match > 0 {
+			v.predict(c, bytesPerToken)
+		}
 		c.uncached = v.prompt - c.cached
 		c.queued = c.member.queue.Tokens(req.Now)
 		c.scale = weight / c.member.backend.Weight()
 		c.limit = p.limit(c.member, v.config, req.Now)
 	}
 	v.refresh()
+}
+
+// predict fills in how many of the prompt's tokens a candidate holds and is expected to
+// have cached. A match that reaches the PrefixLength cut may go on beyond it, as far as
+// answers in this scope have shown.
+func (v *view) predict(c *candidate, bytesPerToken float64) {
+	predictor := feedback.NewPredictor(bytesPerToken, c.member.blockTokens())
+	c.held = predictor.Cached(c.match*v.config.BlockBytes, v.prompt)
+	if req := v.request; req.HashedBytes < req.StreamBytes && c.match == len(req.Blocks) {
+		c.held = max(c.held, int(c.member.calibration.CutShare(req.Scope)*float64(v.prompt)))
+		c.cached = c.held
+		return
+	}
+	c.cached = int(c.member.factor(v.request.Scope) * float64(c.held))
 }
 
 // refresh reads the load again and decides who is full.
@@ -188,13 +205,13 @@ func (v *view) hashedBlocks() float64 {
 	return float64(v.request.HashedBytes) / float64(v.config.BlockBytes)
 }
 
-// available is the best match on any candidate.
-func (v *view) available() (match, cached int) {
+// available is the best match on any candidate, in blocks and in tokens.
+func (v *view) available() (match, held int) {
 	for i := range v.candidates {
 		match = max(match, v.candidates[i].match)
-		cached = max(cached, v.candidates[i].cached)
+		held = max(held, v.candidates[i].held)
 	}
-	return match, cached
+	return match, held
 }
 
 // saturation says that everybody who could take the request is full.

@@ -1,0 +1,118 @@
+package feedback
+
+import (
+	"slices"
+
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+// minEvidence is the smallest prediction, in tokens, whose fulfilment says anything.
+const minEvidence = 128
+
+// Confirmation tolerates what rounding and tokenisation explain: 4 engine blocks, or
+// 10 % of the prediction.
+const (
+	toleratedBlocks = 4
+	toleratedShare  = 0.10
+)
+
+// Claim is what a finished answer has to say about the index: a prediction in the
+// answer's own units, what the engine reported, and how old the entries were that the
+// prediction rested on.
+type Claim struct {
+	// Dispatched is when the request was sent, in the index's time.
+	Dispatched kvindex.Stamp
+	// Matched are the keys of the matched blocks. The corrector copies what it keeps.
+	Matched []kvindex.Key
+	// Predicted and Observed are cached tokens, before and after the fact.
+	Predicted, Observed int
+	// EngineBlock is the engine's cache block in tokens.
+	EngineBlock int
+	// Missing is when the first missing block was last used before this request;
+	// meaningful for a shortfall.
+	Missing kvindex.Stamp
+	// Deepest is when the deepest matched block was.
+	Deepest kvindex.Stamp
+	// Whole is set where the prompt has parts whose tokens nobody can count: it
+	// confirms, or misses altogether, and nothing in between is evidence.
+	Whole bool
+}
+
+// Answer is what a finished answer says about itself.
+type Answer struct {
+	// PromptTokens and Cached are what the engine reported.
+	PromptTokens, Cached int
+	// StreamBytes is the length of the prompt's key stream, MatchedBytes the part of
+	// it that was thought to be cached, BlockBytes the size of an index block.
+	StreamBytes, MatchedBytes, BlockBytes int
+	// EngineBlock is the engine's cache block in tokens.
+	EngineBlock int
+	// Receipt is what the index found at dispatch.
+	Receipt *kvindex.Receipt
+	// Keys are the prompt's block keys.
+	Keys []kvindex.Key
+	// Binary is set where the prompt has images, audio or the like.
+	Binary bool
+}
+
+// Evidence turns an answer into a claim. ok is false where it proves nothing: the
+// prediction was too small, or a prompt with binary parts hit in part.
+//
+// The prediction is made in this answer's own units, matched bytes × prompt tokens ÷
+// stream bytes: the pool's average is good for predicting, not for judging.
+func Evidence(a Answer) (c Claim, ok bool) {
+	if a.PromptTokens <= 0 || a.StreamBytes <= 0 || a.Receipt.Before == 0 {
+		return Claim{}, false
+	}
+	perByte := float64(a.PromptTokens) / float64(a.StreamBytes)
+	predicted := NewPredictor(1/perByte, a.EngineBlock).Cached(a.MatchedBytes, a.PromptTokens)
+	if predicted < minEvidence {
+		return Claim{}, false
+	}
+	c = Claim{
+		Dispatched:  a.Receipt.Stamp,
+		Matched:     a.Keys[:min(a.Receipt.Before, len(a.Keys))],
+		Predicted:   predicted,
+		Observed:    a.Cached,
+		EngineBlock: a.EngineBlock,
+		Whole:       a.Binary,
+	}
+	c.Deepest, _ = a.Receipt.LastUse(a.Receipt.Before - 1)
+	missing := int(float64(a.Cached) / perByte / float64(a.BlockBytes))
+	if c.Whole {
+		if !c.confirmed() && !c.nothing() {
+			return Claim{}, false
+		}
+		missing = 0
+	}
+	c.Missing, _ = a.Receipt.LastUse(min(missing, a.Receipt.Before-1))
+	return c, true
+}
+
+// confirmed reports whether the engine found about as much as predicted.
+func (c *Claim) confirmed() bool {
+	tolerance := max(toleratedBlocks*c.EngineBlock, int(toleratedShare*float64(c.Predicted)))
+	return c.Observed >= c.Predicted-tolerance
+}
+
+// nothing reports whether the engine found not even one block.
+func (c *Claim) nothing() bool { return c.Observed < c.EngineBlock }
+
+// Ratio is how much of the prediction came true, 0..1.
+func (c *Claim) Ratio() float64 {
+	return min(1, float64(c.Observed)/float64(c.Predicted))
+}
+
+// chain is the matched prefix of one claim, kept to tell chains apart.
+type chain []kvindex.Key
+
+// other reports whether neither prefix contains the other's deepest block: what
+// happened to one says nothing certain of the other.
+func (a chain) other(b chain) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return len(a) == 0 || b[len(a)-1] != a[len(a)-1]
+}
+
+func (a chain) copyInto(buffer chain) chain { return append(slices.Grow(buffer[:0], len(a)), a...) }

@@ -1,0 +1,139 @@
+package router
+
+import (
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+const (
+	// boundStep is how much a backend's bound grows when it shows that it holds more
+	// than the index believes.
+	boundStep = 1.10
+	// boundLimit is how far it may grow in all.
+	boundLimit = 8
+	// surplusTokens and surplusShare are how much more than predicted an answer must
+	// report for that: more than rounding explains.
+	surplusTokens = 32
+	surplusShare  = 0.10
+)
+
+// learn takes in what an outcome proves: the index is confirmed or corrected, the
+// prediction's units and factors follow.
+func (r *Router) learn(d *Decision, o feedback.Outcome) {
+	m := d.member
+	now := kvindex.Stamp(o.Now.UnixNano())
+	if len(d.blocks) > 0 {
+		m.land(d)
+		switch {
+		case o.Answered():
+			r.index.Record(m.holder, d.blocks, now, kvindex.Observed)
+		case o.Prefilled(): // stays predicted
+		default:
+			r.index.Retract(m.holder, d.blocks, d.receipt)
+		}
+	}
+	if o.Answered() {
+		r.weigh(d, o, now)
+	}
+	d.blocks = nil // the caller may use them again
+}
+
+// weigh takes in what an answer's usage says.
+func (r *Router) weigh(d *Decision, o feedback.Outcome, now kvindex.Stamp) {
+	m, u := d.member, o.Usage
+	reports := m.reports(d.asked.route)
+	cached, known := reports.Read(u, d.MatchedBlocks == 0)
+	if reports.Silent() {
+		r.tellSilent(d)
+	}
+	if u.HasPrompt && !d.asked.noEvidence && !d.asked.binary {
+		d.Pool.units.Observe(d.asked.streamBytes, u.Prompt)
+		if d.alone {
+			m.queue.Rate.Observe(u.Prompt-cached, d.firstAt.Sub(d.At))
+		}
+	}
+	r.settle(d, u, cached, known)
+	if !known || d.asked.noEvidence || len(d.blocks) == 0 {
+		return
+	}
+	matched := d.receipt.Before * d.asked.blockBytes
+	if beyond := d.asked.hashedBytes < d.asked.streamBytes; beyond && d.receipt.Before == len(d.blocks) {
+		matched = d.asked.hashedBytes
+		m.calibration.ObserveCut(d.asked.scope, float64(cached)/float64(max(u.Prompt, 1)))
+	}
+	r.widen(d, u.Prompt, cached)
+	claim, ok := feedback.Evidence(feedback.Answer{
+		PromptTokens: u.Prompt, Cached: cached,
+		StreamBytes: d.asked.streamBytes, MatchedBytes: matched, BlockBytes: d.asked.blockBytes,
+		EngineBlock: m.blockTokens(), Receipt: &d.receipt, Keys: d.blocks, Binary: d.asked.binary,
+	})
+	if ok {
+		r.correct(d, claim, now)
+	}
+}
+
+// correct lets the backend's evidence speak: the scope's factor follows, and the horizon
+// moves where two witnesses say so.
+func (r *Router) correct(d *Decision, claim feedback.Claim, now kvindex.Stamp) {
+	m := d.member
+	ruling, horizon := m.corrector.Judge(claim, now)
+	if ruling != feedback.Stale && !ruling.Moved() {
+		m.calibration.Observe(d.asked.scope, claim.Ratio())
+	}
+	r.hooks.judged(d, claim, ruling)
+	if m.corrector.Hopeless() != m.hopeless.Load() {
+		m.hopeless.Store(!m.hopeless.Load())
+		r.hooks.hopeless(d.Pool, m.backend, m.hopeless.Load())
+	}
+	if ruling.Moved() {
+		gone := m.forget(r.index, horizon, now)
+		r.hooks.horizonMoved(d.Pool, m.backend, ruling.String(), gone)
+	}
+}
+
+// settle explains where the prompt's tokens went.
+func (r *Router) settle(d *Decision, u feedback.Usage, cached int, known bool) {
+	prompt := d.PromptTokens
+	if u.HasPrompt {
+		prompt = u.Prompt
+	}
+	r.hooks.accounted(d, feedback.Settle(prompt, d.AvailableCached, d.CapturedCached, d.PredictedCached, cached, known, d.Reason.IsOverflow()))
+}
+
+// widen lets a backend's bound grow when the engine reports clearly more than the index
+// knew although its list is full: the engine holds more than was believed.
+func (r *Router) widen(d *Decision, prompt, cached int) {
+	m := d.member
+	perToken := float64(d.asked.streamBytes) / float64(max(prompt, 1))
+	believed := feedback.NewPredictor(perToken, m.blockTokens()).Cached(d.receipt.Before*d.asked.blockBytes, prompt)
+	if cached-believed < max(surplusTokens, int(surplusShare*float64(prompt))) {
+		return
+	}
+	stats := r.index.Stats(m.holder)
+	if stats.Evicted == 0 {
+		return // nothing was ever pushed out: the bound is not what hid it
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	base := max(m.capacity, 1)
+	if m.capacity == 0 {
+		base = stats.Capacity
+		m.capacity = base
+	}
+	grown := min(int(float64(stats.Capacity)*boundStep)+1, base*boundLimit)
+	if grown > stats.Capacity {
+		r.index.SetCapacity(m.holder, grown)
+	}
+}
+
+// tellSilent says once per backend that it reports no cached tokens.
+func (r *Router) tellSilent(d *Decision) {
+	m := d.member
+	m.mu.Lock()
+	told := m.silent
+	m.silent = true
+	m.mu.Unlock()
+	if !told {
+		r.hooks.silent(d.Pool, m.backend)
+	}
+}

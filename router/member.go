@@ -1,0 +1,97 @@
+package router
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+// member is a backend with what the router keeps about it.
+type member struct {
+	backend *backends.Backend
+	holder  kvindex.Holder
+	hash    uint64 // of the id, for rendezvous
+	queue   feedback.PrefillQueue
+	recent  recent
+
+	corrector   feedback.Corrector
+	calibration feedback.Calibration
+	hopeless    atomic.Bool
+	engineBlock atomic.Int64 // tokens; 0 while the engine has not said
+	dispatched  atomic.Uint64
+
+	mu        sync.Mutex
+	reporting map[string]*feedback.Reporting // by route
+	silent    bool                           // it has been told of
+	flying    map[*Decision]struct{}         // decisions with blocks, not completed
+	capacity  int                            // bound on its blocks
+}
+
+func newMember(b *backends.Backend, holder kvindex.Holder) *member {
+	return &member{
+		backend:   b,
+		holder:    holder,
+		hash:      hashID(b.ID),
+		reporting: make(map[string]*feedback.Reporting),
+		flying:    make(map[*Decision]struct{}),
+	}
+}
+
+// blockTokens is the engine's cache block in tokens.
+func (m *member) blockTokens() int {
+	if n := m.engineBlock.Load(); n > 0 {
+		return int(n)
+	}
+	return feedback.DefaultEngineBlock
+}
+
+// factor is what predictions for a scope are multiplied with.
+func (m *member) factor(scope kvindex.Key) float64 {
+	if m.hopeless.Load() {
+		return 0
+	}
+	return m.calibration.Factor(scope)
+}
+
+// reports is what is known of the numbers that come back on a route.
+func (m *member) reports(route string) *feedback.Reporting {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.reporting[route]
+	if r == nil {
+		r = new(feedback.Reporting)
+		m.reporting[route] = r
+	}
+	return r
+}
+
+// fly notes that a decision's blocks are in use until land.
+func (m *member) fly(d *Decision) {
+	m.mu.Lock()
+	m.flying[d] = struct{}{}
+	m.mu.Unlock()
+}
+
+// land notes that a decision's blocks are not in use any more.
+func (m *member) land(d *Decision) {
+	m.mu.Lock()
+	delete(m.flying, d)
+	m.mu.Unlock()
+}
+
+// forget removes everything last used at or before the horizon from the index, but never
+// blocks of requests in flight: the engine holds those whatever it evicts. It returns
+// how many entries went.
+func (m *member) forget(index kvindex.Index, horizon, now kvindex.Stamp) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for d := range m.flying {
+		if d.receipt.Stamp <= horizon {
+			index.Record(m.holder, d.blocks, max(now, horizon+1), kvindex.Predicted)
+		}
+	}
+	return index.Forget(m.holder, horizon)
+}
