@@ -2,10 +2,8 @@ package prompt
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
 )
 
 // MaxDepth is how many levels of arrays and objects a body may nest.
@@ -98,45 +96,24 @@ func (s *scanner) value(i, depth int) int {
 	return s.fail(badByte, i)
 }
 
-// text skips the string whose opening quote is at i. It looks at eight bytes at a
-// time for a quote or a backslash: in code, where one of them comes every twenty
-// bytes, half the time of searching for the quotes only.
+// text skips the string whose opening quote is at i.
 func (s *scanner) text(i int) int {
-	b := s.body
-	for i++; i+8 <= len(b); {
-		w := binary.LittleEndian.Uint64(b[i:])
-		hits := zeroBytes(w^allQuotes) | zeroBytes(w^allSlashes)
-		if hits == 0 {
-			i += 8
-			continue
+	for i++; ; {
+		n := bytes.IndexByte(s.body[i:], '"')
+		if n < 0 {
+			return s.fail(endOfBody, len(s.body))
 		}
-		i += bits.TrailingZeros64(hits) / 8
-		if b[i] == '"' {
-			return i + 1
+		end := i + n
+		slash := end
+		for slash > i && s.body[slash-1] == '\\' {
+			slash--
 		}
-		i += 2
-	}
-	for ; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
+		i = end + 1
+		if (end-slash)%2 == 0 {
+			return i
 		}
 	}
-	return s.fail(endOfBody, len(b))
 }
-
-const (
-	allOnes    = 0x0101010101010101
-	allHighs   = 0x8080808080808080
-	allQuotes  = '"' * allOnes
-	allSlashes = '\\' * allOnes
-)
-
-// zeroBytes has the high bit set of the first zero byte of w, of others perhaps,
-// and of none before it.
-func zeroBytes(w uint64) uint64 { return (w - allOnes) &^ w & allHighs }
 
 func (s *scanner) literal(i int, word string) int {
 	if len(s.body)-i < len(word) || string(s.body[i:i+len(word)]) != word {
