@@ -51,7 +51,8 @@ func (c Config) withDefaults() Config {
 // Getter asks a backend for what is at a path below its base URL.
 // *transport.Transport is one.
 type Getter interface {
-	// Get returns the answer, whatever its status; its body must be closed.
+	// Get returns the answer, whatever its status; its body must be closed. Errors
+	// name the backend.
 	Get(ctx context.Context, b *backends.Backend, path string, header http.Header) (*http.Response, error)
 }
 

@@ -17,15 +17,18 @@ const modelsPath = "/v1/models"
 // maxAnswer bounds an engine's answer, in bytes.
 const maxAnswer = 4 << 20
 
-// ask gets the list of one engine.
-func (p *Poller) ask(ctx context.Context, b *backends.Backend) (models []backends.Model, err error) {
+// ask gets the list of one engine within the time it has. Errors name the backend.
+func (p *Poller) ask(ctx context.Context, b *backends.Backend) ([]backends.Model, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.config.Timeout, errTimeout)
 	defer cancel()
-	defer func() {
-		if err != nil && context.Cause(ctx) == errTimeout {
-			err = fmt.Errorf("no list of models within %v (health.timeout): %w", p.config.Timeout, err)
-		}
-	}()
+	models, err := p.fetch(ctx, b)
+	if err != nil && context.Cause(ctx) == errTimeout { //nolint:errorlint // it is set above
+		err = fmt.Errorf("backend %s: no list of models within %v (health.timeout)", b.ID, p.config.Timeout)
+	}
+	return models, err
+}
+
+func (p *Poller) fetch(ctx context.Context, b *backends.Backend) ([]backends.Model, error) {
 	var header http.Header
 	if p.config.Header != nil {
 		header = p.config.Header(b)
@@ -36,18 +39,18 @@ func (p *Poller) ask(ctx context.Context, b *backends.Backend) (models []backend
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered with status %d", modelsPath, resp.StatusCode)
+		return nil, fmt.Errorf("backend %s: %s answered with status %d", b.ID, modelsPath, resp.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", modelsPath, err)
+		return nil, fmt.Errorf("backend %s: read the answer of %s: %w", b.ID, modelsPath, err)
 	}
 	if len(body) > maxAnswer {
-		return nil, fmt.Errorf("%s answered with more than %d bytes", modelsPath, maxAnswer)
+		return nil, fmt.Errorf("backend %s: %s answered with more than %d bytes", b.ID, modelsPath, maxAnswer)
 	}
-	models, err = parseModels(body)
+	models, err := parseModels(body)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", modelsPath, err)
+		return nil, fmt.Errorf("backend %s: %s: %w", b.ID, modelsPath, err)
 	}
 	return models, nil
 }

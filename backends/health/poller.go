@@ -3,7 +3,6 @@ package health
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -169,10 +168,6 @@ func (p *Poller) poll(ctx context.Context, t *target) error {
 	first := t.backends[0]
 	p.mu.Unlock()
 	models, err := p.ask(ctx, first)
-	if err != nil {
-		err = fmt.Errorf("backend %s: %w", first.ID, err)
-	}
-
 	p.mu.Lock()
 	group := t.backends
 	if ctx.Err() != nil && err != nil {

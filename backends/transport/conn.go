@@ -13,8 +13,8 @@ import (
 
 // lastWords is how long a connection whose write failed waits for what the server
 // said before it hung up. The answer is in the receive buffer already, or it never
-// comes.
-const lastWords = 5 * time.Second
+// comes; the bound is for a reader that takes its time.
+const lastWords = 30 * time.Second
 
 // conn is a connection to a backend. It makes up for two ways in which net/http
 // loses the answer of a server that refuses a request early and hangs up:

@@ -128,7 +128,7 @@ func (x *exchange) kind(err error) (Kind, string) {
 	case errors.Is(cause, errIdle):
 		return IdleTimeout, fmt.Sprintf("nothing more of the answer within %v (%s)", x.config.Idle, settingIdle)
 	case x.caller.Err() != nil, errors.Is(cause, errDone):
-		return ClientGone, "the client left"
+		return ClientGone, "the caller gave up"
 	}
 	if phase, ok := errors.AsType[*phaseError](err); ok {
 		return phase.kind, ""
