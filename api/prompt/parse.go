@@ -40,7 +40,6 @@ func (r *Request) read() error {
 		}
 		return s.err()
 	}
-	r.values = limit - s.left
 	if err := r.readModel(); err != nil && r.kind != Raw {
 		return err
 	}
@@ -48,6 +47,7 @@ func (r *Request) read() error {
 	if !r.hasTree() {
 		return nil
 	}
+	r.values = limit - s.left
 	root, err := r.parser.ParseBytes(bytes.TrimPrefix(r.body, []byte(bom)))
 	if err != nil || root.Type() != fastjson.TypeObject {
 		// Not reached by what the scanner accepts. The parser's own error quotes

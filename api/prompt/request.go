@@ -36,7 +36,7 @@ type Request struct {
 	usage                           UsageAsk
 	n                               int
 	noEvidence                      bool
-	values                          int // JSON values met, what the tree's size goes by
+	values                          int // JSON values of the tree
 
 	parser *fastjson.Parser
 	tree   tree
