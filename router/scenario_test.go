@@ -31,6 +31,7 @@ type scenario struct {
 	now       time.Time
 	random    uint64
 	decisions map[string]*Decision
+	events    []string // what the hooks were told since the last answer
 }
 
 func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
@@ -64,6 +65,8 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		return s.state()
 	case "complete":
 		return s.complete(t, d)
+	case "answer":
+		return s.answer(t, d)
 	case "advance":
 		pause, err := time.ParseDuration(d.CmdArgs[0].Key)
 		if err != nil {
@@ -81,7 +84,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 }
 
 func (s *scenario) makePool(d *datadriven.TestData) string {
-	s.router = New(Options{Epoch: s.now})
+	s.router = New(Options{Epoch: s.now, Hooks: s.hooks(d.HasArg("accounts"))})
 	spec := PoolSpec{Name: "pool", Config: DefaultConfig(), Ejection: backends.DefaultEjection()}
 	if err := configure(&spec.Config, d); err != nil {
 		return "error: " + err.Error()
@@ -133,6 +136,7 @@ func configure(c *Config, d *datadriven.TestData) error {
 			c.OnSaturation = OnSaturation(value)
 		case "replicas":
 			c.Replicas = int(n)
+		case "accounts":
 		default:
 			return fmt.Errorf("unknown setting %q", a.Key)
 		}
@@ -256,6 +260,60 @@ func (s *scenario) route(t *testing.T, d *datadriven.TestData) string {
 		}
 	}
 	return out.String()
+}
+
+// hooks turn what the router says into lines.
+func (s *scenario) hooks(accounts bool) Hooks {
+	say := func(format string, args ...any) {
+		s.events = append(s.events, strings.ReplaceAll(fmt.Sprintf(format, args...), ":80", ""))
+	}
+	h := Hooks{
+		Judged: func(d *Decision, c feedback.Claim, r feedback.Ruling) {
+			say("%s: %d of %d predicted tokens were cached: %s", d.Backend.ID, c.Observed, c.Predicted, r)
+		},
+		HorizonMoved: func(_ *Pool, b *backends.Backend, cause string, forgotten int) {
+			say("%s: the horizon moved (%s), %d blocks forgotten", b.ID, cause, forgotten)
+		},
+		Hopeless: func(_ *Pool, b *backends.Backend, on bool) { say("%s: never confirms a hit: %v", b.ID, on) },
+		Silent:   func(_ *Pool, b *backends.Backend) { say("%s: reports no cached tokens", b.ID) },
+	}
+	if accounts {
+		h.Accounted = func(d *Decision, a feedback.Account) {
+			say("%s: prompt %d = delivered %d + no reuse %d + overflow %d + load choice %d + stale index %d + unreported %d",
+				d.Backend.ID, a.Prompt, a.Delivered, a.NoReuse, a.Overflow, a.LoadChoice, a.StaleIndex, a.Unreported)
+		}
+	}
+	return h
+}
+
+// answer completes a decision with an answer that reports its usage, and prints what
+// the router makes of it. Without a name it routes the prompt first.
+func (s *scenario) answer(t *testing.T, d *datadriven.TestData) string {
+	var dec *Decision
+	if d.HasArg("prompt") {
+		req := s.request(t, d)
+		req.Route, req.NoEvidence, req.Binary = arg(d, "route", "chat"), d.HasArg("no-evidence"), d.HasArg("binary")
+		req.AnyRank = d.HasArg("any-rank")
+		var err error
+		if dec, err = s.router.Route(req); err != nil {
+			return "error: " + err.Error()
+		}
+	} else {
+		dec = s.decisions[d.CmdArgs[0].Key]
+	}
+	s.now = s.now.Add(time.Duration(number(t, d, "ms", 1000)) * time.Millisecond)
+	s.router.FirstToken(dec, s.now)
+	tokens := number(t, d, "tokens", dec.PromptBlocks*kvindex.DefaultBlockBytes/4)
+	o := feedback.Outcome{Now: s.now, Result: feedback.Success, Blame: feedback.Healthy, FirstByte: true, Usage: feedback.Usage{Prompt: tokens, HasPrompt: true}}
+	if cached := arg(d, "cached", ""); cached != "" && cached != "null" {
+		o.Usage.Cached, o.Usage.HasCached = number(t, d, "cached", 0), true
+	}
+	s.events = nil
+	s.router.Complete(dec, o)
+	if len(s.events) == 0 {
+		return "nothing to say"
+	}
+	return strings.Join(s.events, "\n")
 }
 
 func (s *scenario) complete(t *testing.T, d *datadriven.TestData) string {
