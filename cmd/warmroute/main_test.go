@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"warmroute": main,
+		"port":      holdPort,
+	})
+}
+
+// holdPort listens on an address until it is interrupted.
+func holdPort() {
+	l, err := net.Listen("tcp", os.Args[1])
+	if err != nil {
+		os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	defer l.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	<-ctx.Done()
+}
+
+// freePort is an address that nobody listens on.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			for _, name := range []string{"ADDR", "ADMIN"} {
+				addr, err := freePort()
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, addr)
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await":    awaitURL,
+			"exitcode": exitCode,
+		},
+	})
+}
+
+// exitCode runs the command in this process: exitcode 2 serve --nope.
+func exitCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: exitcode CODE [ARG…]")
+	}
+	var stdout, stderr bytes.Buffer
+	code := run(context.Background(), args[1:], &stdout, &stderr)
+	if got := string(rune('0' + code)); got != args[0] {
+		ts.Fatalf("exit code %s, want %s\n%s%s", got, args[0], &stdout, &stderr)
+	}
+	if lines := strings.Count(stderr.String(), "\n"); code != 0 && lines != 1 {
+		ts.Fatalf("%d lines on stderr, want one:\n%s", lines, &stderr)
+	}
+}
