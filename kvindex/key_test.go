@@ -260,7 +260,26 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// go test -run='^$' -bench=Hash ./kvindex
+// TestStreamTotalOfInvalidText: invalid bytes count alike before and beyond the cut.
+func TestStreamTotalOfInvalidText(t *testing.T) {
+	whole, cut := build(kvindex.Unlimited, 0, "abcdef", "\xff\xfe"), build(3, 100, "abcdef", "\xff\xfe")
+	if whole.Total() != cut.Total() {
+		t.Errorf("total: %d whole, %d cut", whole.Total(), cut.Total())
+	}
+}
+
+// go test -run='^$' -bench='Hash|StreamText' ./kvindex
+func BenchmarkStreamText(b *testing.B) {
+	text := bytes.Repeat([]byte("plain text with an — em dash and “quotes” now and then, as people write. "), 440)
+	var s kvindex.Stream
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Reset(kvindex.Unlimited, 0)
+		s.MessageText(text)
+	}
+}
+
 func BenchmarkHash(b *testing.B) {
 	for _, kib := range []int{2, 32, 256} {
 		b.Run(fmt.Sprintf("%dKiB", kib), func(b *testing.B) {

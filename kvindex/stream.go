@@ -86,15 +86,17 @@ func (s *Stream) Frame(f Frame) {
 // Text appends text that does not count against PrefixLength: roles, names,
 // template options, tool definitions. Invalid UTF-8 becomes U+FFFD.
 func (s *Stream) Text(text []byte) {
-	if s.cut {
+	valid := valid(text)
+	switch {
+	case s.cut && valid:
 		s.beyond += len(text)
-		return
-	}
-	if utf8.Valid(text) {
+	case s.cut:
+		s.beyond += len(appendValid(nil, text))
+	case valid:
 		s.buf = append(s.buf, text...)
-		return
+	default:
+		s.buf = appendValid(s.buf, text)
 	}
-	s.buf = appendValid(s.buf, text)
 }
 
 // MessageText appends text of a message, which counts against PrefixLength.
@@ -156,6 +158,27 @@ func (s *Stream) Raw(body []byte) {
 	}
 	s.buf = append(s.buf, body[:keep]...)
 	s.beyond += len(body) - keep
+}
+
+// valid reports whether text is valid UTF-8. Unlike [utf8.Valid] it goes back to eight
+// bytes at a time after each character that is not ASCII, which most text has some of.
+func valid(text []byte) bool {
+	for len(text) > 0 {
+		if len(text) >= 8 && binary.LittleEndian.Uint64(text)&0x8080808080808080 == 0 {
+			text = text[8:]
+			continue
+		}
+		if text[0] < utf8.RuneSelf {
+			text = text[1:]
+			continue
+		}
+		r, size := utf8.DecodeRune(text)
+		if r == utf8.RuneError && size == 1 {
+			return false
+		}
+		text = text[size:]
+	}
+	return true
 }
 
 // appendValid appends text with every invalid byte replaced by U+FFFD.
