@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,14 +34,15 @@ func someValue(t *rapid.T, depth int) string {
 	case 4:
 		return rapid.SampledFrom([]string{"{}", "[]", "[ ]", "{ }"}).Draw(t, "empty")
 	case 5:
-		out := "[" + space.Draw(t, "space")
+		var out strings.Builder
+		out.WriteString("[" + space.Draw(t, "space"))
 		for i := range rapid.IntRange(1, 3).Draw(t, "length") {
 			if i > 0 {
-				out += ","
+				out.WriteString(",")
 			}
-			out += space.Draw(t, "space") + someValue(t, depth-1)
+			out.WriteString(space.Draw(t, "space") + someValue(t, depth-1))
 		}
-		return out + space.Draw(t, "space") + "]"
+		return out.String() + space.Draw(t, "space") + "]"
 	}
 	return someObject(t, depth, rapid.IntRange(1, 4).Draw(t, "length"))
 }
@@ -48,15 +50,16 @@ func someValue(t *rapid.T, depth int) string {
 func someObject(t *rapid.T, depth, length int) string {
 	key := rapid.SampledFrom([]string{"usage", "error", "id", "response", "message", "choices", "x", `us"age`, `\`, "a long key that is not looked for", "type", ""})
 	space := rapid.SampledFrom([]string{"", "", " ", "\r\n"})
-	out := "{"
+	var out strings.Builder
+	out.WriteString("{")
 	for i := range length {
 		if i > 0 {
-			out += ","
+			out.WriteString(",")
 		}
 		quoted, _ := json.Marshal(key.Draw(t, "key"))
-		out += space.Draw(t, "space") + string(quoted) + space.Draw(t, "space") + ":" + space.Draw(t, "space") + someValue(t, depth-1)
+		out.WriteString(space.Draw(t, "space") + string(quoted) + space.Draw(t, "space") + ":" + space.Draw(t, "space") + someValue(t, depth-1))
 	}
-	return out + space.Draw(t, "space") + "}"
+	return out.String() + space.Draw(t, "space") + "}"
 }
 
 // compact returns a value as the scanner keeps it, nil when there is none.
