@@ -164,11 +164,14 @@ func (s *Stream) Raw(body []byte) {
 // bytes at a time after each character that is not ASCII, which most text has some of.
 func valid(text []byte) bool {
 	for len(text) > 0 {
-		if len(text) >= 8 && binary.LittleEndian.Uint64(text)&0x8080808080808080 == 0 {
-			text = text[8:]
-			continue
-		}
-		if text[0] < utf8.RuneSelf {
+		if len(text) >= 8 {
+			high := binary.LittleEndian.Uint64(text) & 0x8080808080808080
+			if high == 0 {
+				text = text[8:]
+				continue
+			}
+			text = text[bits.TrailingZeros64(high)/8:]
+		} else if text[0] < utf8.RuneSelf {
 			text = text[1:]
 			continue
 		}
