@@ -162,6 +162,7 @@ type health struct {
 	coolUntil    atomic.Int64 // unix nanoseconds; 0 when not cooling
 	returnedAt   atomic.Int64 // unix nanoseconds of the end of the last ejection; 0 when never ejected
 	draining     atomic.Bool
+	asleep       atomic.Bool
 	unreachable  atomic.Bool
 }
 
@@ -178,6 +179,8 @@ const (
 	Ejected
 	// Draining finishes what it has and takes nothing new; an operator wished it.
 	Draining
+	// Asleep says that it sleeps: it has no weights, or no cache, or neither.
+	Asleep
 	// Unreachable is out because discovery or a probe says so.
 	Unreachable
 )
@@ -193,6 +196,8 @@ func (s State) String() string {
 		return "ejected"
 	case Draining:
 		return "draining"
+	case Asleep:
+		return "asleep"
 	case Unreachable:
 		return "unreachable"
 	}
@@ -204,6 +209,8 @@ func (b *Backend) State(now time.Time) State {
 	switch t := now.UnixNano(); {
 	case b.health.unreachable.Load():
 		return Unreachable
+	case b.health.asleep.Load():
+		return Asleep
 	case b.health.draining.Load():
 		return Draining
 	case t < b.health.ejectedUntil.Load():
@@ -226,6 +233,9 @@ func (b *Backend) Retry(now time.Time) time.Time {
 
 // Drain sets or ends an operator's wish that the backend take nothing new.
 func (b *Backend) Drain(on bool) { b.health.draining.Store(on) }
+
+// SetAsleep records what the engine says of itself.
+func (b *Backend) SetAsleep(on bool) { b.health.asleep.Store(on) }
 
 // SetUnreachable records what discovery or a probe says.
 func (b *Backend) SetUnreachable(on bool) { b.health.unreachable.Store(on) }

@@ -117,12 +117,14 @@ func TestStates(t *testing.T) {
 	fail(r, b, start, 3)
 	r.Cool(b, start, time.Minute)
 	b.Drain(true)
+	b.SetAsleep(true)
 	b.SetUnreachable(true)
 	for _, step := range []struct {
 		want   backends.State
 		remove func()
 	}{
 		{backends.Unreachable, func() { b.SetUnreachable(false) }},
+		{backends.Asleep, func() { b.SetAsleep(false) }},
 		{backends.Draining, func() { b.Drain(false) }},
 		{backends.Ejected, func() { r.Succeeded(b) }},
 		{backends.Cooling, func() {}},

@@ -121,6 +121,7 @@ type Decision struct {
 	slot      backends.Slot
 	ticket    feedback.Ticket
 	receipt   kvindex.Receipt
+	renewed   kvindex.Stamp // last use given to the blocks since the receipt; guarded by member.mu
 	firstSeen atomic.Bool
 	firstAt   time.Time // written once, by whoever sets firstSeen
 	alone     bool      // nothing else was sent to the backend until the first token

@@ -37,8 +37,8 @@ type NoBackendError struct {
 	Pool, Model string
 	// Total is the number of backends in the pool; the others say why they take no
 	// part: they do not serve the model, failed this request already, are drained,
-	// or are unreachable.
-	Total, OtherModel, Tried, Draining, Unreachable int
+	// sleep, or are unreachable.
+	Total, OtherModel, Tried, Draining, Asleep, Unreachable int
 	// Pin is the backend that was asked for by id, empty when none was.
 	Pin string
 	// RetryAfter is when to ask again.
@@ -57,6 +57,7 @@ func (e *NoBackendError) Error() string {
 	}{
 		{e.Tried, "failed this request"},
 		{e.Draining, "draining"},
+		{e.Asleep, "asleep"},
 		{e.Unreachable, "unreachable"},
 		{e.OtherModel, "without the model"},
 	} {

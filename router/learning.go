@@ -23,13 +23,13 @@ func (r *Router) learn(d *Decision, o feedback.Outcome) {
 	m := d.member
 	now := kvindex.Stamp(o.Now.UnixNano())
 	if len(d.blocks) > 0 {
-		m.land(d)
+		added := m.land(d)
 		switch {
 		case o.Answered():
 			r.index.Record(m.holder, d.blocks, now, kvindex.Observed)
 		case o.Prefilled(): // stays predicted
 		default:
-			r.index.Retract(m.holder, d.blocks, d.receipt)
+			r.index.Retract(m.holder, d.blocks, added)
 		}
 	}
 	if o.Answered() {
@@ -53,6 +53,11 @@ func (r *Router) weigh(d *Decision, o feedback.Outcome, now kvindex.Stamp) {
 		}
 	}
 	r.settle(d, u, cached, known)
+	if !known && !d.asked.noEvidence {
+		m.mu.Lock()
+		m.unreported.Predict(d.PredictedCached)
+		m.mu.Unlock()
+	}
 	if !known || d.asked.noEvidence || len(d.blocks) == 0 {
 		return
 	}
@@ -86,7 +91,7 @@ func (r *Router) correct(d *Decision, claim feedback.Claim, now kvindex.Stamp) {
 		r.hooks.hopeless(d.Pool, m.backend, m.hopeless.Load())
 	}
 	if ruling.Moved() {
-		gone := m.forget(r.index, horizon, now)
+		gone := m.forget(r.index, horizon, now, 0)
 		r.hooks.horizonMoved(d.Pool, m.backend, ruling.String(), gone)
 	}
 }
@@ -115,15 +120,11 @@ func (r *Router) widen(d *Decision, prompt, cached int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	base := max(m.capacity, 1)
 	if m.capacity == 0 {
-		base = stats.Capacity
-		m.capacity = base
+		m.capacity = stats.Capacity
 	}
-	grown := min(int(float64(stats.Capacity)*boundStep)+1, base*boundLimit)
-	if grown > stats.Capacity {
-		r.index.SetCapacity(m.holder, grown)
-	}
+	m.surplus = min(m.surplus*boundStep, boundLimit)
+	r.index.SetCapacity(m.holder, int(float64(m.capacity)*m.surplus))
 }
 
 // tellSilent says once per backend that it reports no cached tokens.

@@ -23,11 +23,15 @@ type member struct {
 	engineBlock atomic.Int64 // tokens; 0 while the engine has not said
 	dispatched  atomic.Uint64
 
-	mu        sync.Mutex
-	reporting map[string]*feedback.Reporting // by route
-	silent    bool                           // it has been told of
-	flying    map[*Decision]struct{}         // decisions with blocks, not completed
-	capacity  int                            // bound on its blocks
+	mu         sync.Mutex                     // not to be taken after a lock of the index
+	reporting  map[string]*feedback.Reporting // by route
+	silent     bool                           // it has been told of
+	flying     map[*Decision]struct{}         // decisions with blocks, not completed
+	capacity   int                            // bound on its blocks without surplus; 0 while it is the index's own
+	surplus    float64                        // factor by which answers have shown the bound to be too small
+	progress   feedback.Progress
+	unreported feedback.Unreported
+	engine     feedback.EngineState // as last scraped
 }
 
 func newMember(b *backends.Backend, holder kvindex.Holder) *member {
@@ -37,6 +41,7 @@ func newMember(b *backends.Backend, holder kvindex.Holder) *member {
 		hash:      hashID(b.ID),
 		reporting: make(map[string]*feedback.Reporting),
 		flying:    make(map[*Decision]struct{}),
+		surplus:   1,
 	}
 }
 
@@ -75,22 +80,26 @@ func (m *member) fly(d *Decision) {
 	m.mu.Unlock()
 }
 
-// land notes that a decision's blocks are not in use any more.
-func (m *member) land(d *Decision) {
+// land notes that a decision's blocks are not in use any more, and returns the receipt
+// by which they can be taken back.
+func (m *member) land(d *Decision) kvindex.Receipt {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	delete(m.flying, d)
-	m.mu.Unlock()
+	added := d.receipt
+	added.Stamp = max(added.Stamp, d.renewed)
+	return added
 }
 
-// forget removes everything last used at or before the horizon from the index, but never
-// blocks of requests in flight: the engine holds those whatever it evicts. It returns
-// how many entries went.
-func (m *member) forget(index kvindex.Index, horizon, now kvindex.Stamp) int {
+// forget removes everything last used at or before the horizon from the index, but not
+// the blocks of requests that are in flight since alive or later: the engine holds those
+// whatever it evicts. It returns how many entries went.
+func (m *member) forget(index kvindex.Index, horizon, now, alive kvindex.Stamp) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for d := range m.flying {
-		if d.receipt.Stamp <= horizon {
-			index.Record(m.holder, d.blocks, max(now, horizon+1), kvindex.Predicted)
+		if d.receipt.Stamp <= horizon && d.receipt.Stamp >= alive {
+			d.renewed = index.Record(m.holder, d.blocks, max(now, horizon+1), kvindex.Predicted).Stamp
 		}
 	}
 	return index.Forget(m.holder, horizon)

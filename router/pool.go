@@ -142,10 +142,20 @@ type BackendStatus struct {
 	State   backends.State
 	// InFlight and Limit are its requests in flight and its threshold.
 	InFlight, Limit int
-	// Queued estimates the tokens it has still to prefill.
-	Queued int
+	// Queued estimates the tokens it has still to prefill, PrefillRate how many it
+	// prefills in a second.
+	Queued      int
+	PrefillRate float64
 	// Index is what the index holds for it.
 	Index kvindex.Stats
+	// Horizon is the moment before which nothing that was last used is believed to be
+	// cached; the zero time before it ever moved.
+	Horizon time.Time
+	// Hopeless says that it never confirmed a hit, Silent that its answers report no
+	// cached tokens.
+	Hopeless, Silent bool
+	// Engine is what it said when it was last scraped.
+	Engine feedback.EngineState
 }
 
 // Status describes the pool's backends at a moment, sorted by id.
@@ -155,13 +165,21 @@ func (p *Pool) Status(now time.Time) []BackendStatus {
 	all := make([]BackendStatus, len(members))
 	for i, m := range members {
 		all[i] = BackendStatus{
-			Backend:  m.backend,
-			State:    m.backend.State(now),
-			InFlight: m.backend.InFlight(),
-			Limit:    p.limit(m, config, now),
-			Queued:   m.queue.Tokens(now),
-			Index:    p.index.Stats(m.holder),
+			Backend:     m.backend,
+			State:       m.backend.State(now),
+			InFlight:    m.backend.InFlight(),
+			Limit:       p.limit(m, config, now),
+			Queued:      m.queue.Tokens(now),
+			PrefillRate: m.queue.Rate.Rate(),
+			Index:       p.index.Stats(m.holder),
+			Hopeless:    m.hopeless.Load(),
 		}
+		if horizon := m.corrector.Horizon(); horizon > 0 {
+			all[i].Horizon = time.Unix(0, int64(horizon))
+		}
+		m.mu.Lock()
+		all[i].Silent, all[i].Engine = m.silent, m.engine
+		m.mu.Unlock()
 	}
 	return all
 }

@@ -108,6 +108,8 @@ func (v *view) nobody(p *Pool, members []*member) *NoBackendError {
 			none.OtherModel++
 		case state == backends.Unreachable:
 			none.Unreachable++
+		case state == backends.Asleep:
+			none.Asleep++
 		case state == backends.Draining:
 			none.Draining++
 		case v.request.tried(m.backend):
