@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,10 +16,13 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// prompt is a text of some hundred tokens that no other test sends.
-func prompt(t *testing.T) string {
+// prompts counts the texts that prompt has made.
+var prompts atomic.Int64
+
+// prompt makes a text of some hundred tokens that was never sent before.
+func prompt() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "These are the notes of %s.\n", t.Name())
+	fmt.Fprintf(&b, "These are the notes of day %d.\n", prompts.Add(1))
 	for i := range 60 {
 		fmt.Fprintf(&b, "Note %d: the pump in hall %d was serviced and its pressure set to %d bar.\n", i, i%7, 3+i%5)
 	}
@@ -50,12 +54,13 @@ func TestModels(t *testing.T) {
 
 func TestChatCompletion(t *testing.T) {
 	c := client()
+	params := chat(prompt(), 12)
 	var first, second *http.Response
-	a, err := c.Chat.Completions.New(t.Context(), chat(prompt(t), 12), option.WithResponseInto(&first))
+	a, err := c.Chat.Completions.New(t.Context(), params, option.WithResponseInto(&first))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := c.Chat.Completions.New(t.Context(), chat(prompt(t), 12), option.WithResponseInto(&second))
+	b, err := c.Chat.Completions.New(t.Context(), params, option.WithResponseInto(&second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +83,7 @@ func TestChatCompletion(t *testing.T) {
 // A streamed answer is the answer that is not streamed, and its last chunk says how much of the prompt was cached.
 func TestChatStreamWithUsage(t *testing.T) {
 	c := client()
-	params := chat(prompt(t), 20)
+	params := chat(prompt(), 20)
 	whole, err := c.Chat.Completions.New(t.Context(), params)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +127,7 @@ func TestChatStreamWithoutUsage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := client()
-			params := chat(prompt(t), 8)
+			params := chat(prompt(), 8)
 			params.StreamOptions = options
 			stream := c.Chat.Completions.NewStreaming(t.Context(), params)
 			defer stream.Close()
@@ -151,7 +156,7 @@ func TestCompletions(t *testing.T) {
 	c := client()
 	params := openai.CompletionNewParams{
 		Model:     model,
-		Prompt:    openai.CompletionNewParamsPromptUnion{OfString: openai.String(prompt(t))},
+		Prompt:    openai.CompletionNewParamsPromptUnion{OfString: openai.String(prompt())},
 		MaxTokens: openai.Int(10),
 	}
 	whole, err := c.Completions.New(t.Context(), params)
@@ -185,7 +190,7 @@ func TestResponsesStream(t *testing.T) {
 	params := responses.ResponseNewParams{
 		Model:           model,
 		Instructions:    openai.String("You answer briefly."),
-		Input:           responses.ResponseNewParamsInputUnion{OfString: openai.String(prompt(t))},
+		Input:           responses.ResponseNewParamsInputUnion{OfString: openai.String(prompt())},
 		MaxOutputTokens: openai.Int(16),
 	}
 	whole, err := c.Responses.New(t.Context(), params)
@@ -228,7 +233,7 @@ func TestCancelMidStream(t *testing.T) {
 	c := client()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	stream := c.Chat.Completions.NewStreaming(ctx, chat(prompt(t), 20_000))
+	stream := c.Chat.Completions.NewStreaming(ctx, chat(prompt(), 20_000))
 	defer stream.Close()
 	for range 3 {
 		if !stream.Next() {
@@ -328,7 +333,7 @@ func TestErrors(t *testing.T) {
 // Parameters that the router does not know reach the engine as they are.
 func TestUnknownParameters(t *testing.T) {
 	c := client()
-	params := chat(prompt(t), 4)
+	params := chat(prompt(), 4)
 	params.SetExtraFields(map[string]any{"chat_template_kwargs": map[string]any{"enable_thinking": false}, "top_k": 20})
 	answer, err := c.Chat.Completions.New(t.Context(), params)
 	if err != nil {
