@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -16,21 +17,25 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"warmroute": main,
-		"port":      holdPort,
+		"engine":    fakeEngine,
 	})
 }
 
-// holdPort listens on an address until it is interrupted.
-func holdPort() {
+// fakeEngine serves a model named m on an address until it is interrupted.
+func fakeEngine() {
 	l, err := net.Listen("tcp", os.Args[1])
 	if err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")
 		os.Exit(1)
 	}
-	defer l.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	<-ctx.Done()
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(`{"object":"list","data":[{"id":"m","object":"model"}]}`))
+	})}
+	context.AfterFunc(ctx, func() { server.Close() })
+	server.Serve(l)
 }
 
 // freePort is an address that nobody listens on.
@@ -49,7 +54,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			for _, name := range []string{"ADDR", "ADMIN"} {
+			for _, name := range []string{"ADDR", "ADMIN", "ENGINE"} {
 				addr, err := freePort()
 				if err != nil {
 					return err

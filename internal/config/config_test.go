@@ -186,8 +186,8 @@ func TestEverySettingHasAKey(t *testing.T) {
 		{reflect.TypeFor[backends.Ejection](), reflect.TypeFor[Ejection]()},
 		{reflect.TypeFor[router.ModelSpec](), reflect.TypeFor[Model]()},
 	} {
-		for i := range pair[0].NumField() {
-			name := pair[0].Field(i).Name
+		for field := range pair[0].Fields() {
+			name := field.Name
 			if f, ok := pair[1].FieldByName(name); !ok || keyOf(f) == "" {
 				t.Errorf("%v.%s has no key in %v", pair[0], name, pair[1])
 			}

@@ -45,7 +45,9 @@ listen: 8080
 }
 
 func TestMistakes(t *testing.T) {
-	pool := func(lines string) string { return "version: 1\npools:\n- name: chat\n  backends: [{url: 'http://b1:8000'}]\n" + lines }
+	pool := func(lines string) string {
+		return "version: 1\npools:\n- name: chat\n  backends: [{url: 'http://b1:8000'}]\n" + lines
+	}
 	for _, test := range []struct{ name, text, want string }{
 		{"empty", "", "warmroute.yaml: the file is empty: it needs version: 1 and pools"},
 		{"comment only", "# nothing\n", "warmroute.yaml: the file is empty: it needs version: 1 and pools"},

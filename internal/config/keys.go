@@ -14,14 +14,14 @@ func Keys() []string {
 }
 
 func collect(t reflect.Type, path string, all *[]string) {
-	for i := range t.NumField() {
-		name := keyOf(t.Field(i))
+	for field := range t.Fields() {
+		name := keyOf(field)
 		if name == "" {
 			continue
 		}
 		at := join(path, name)
 		*all = append(*all, at)
-		switch field := t.Field(i).Type; field.Kind() {
+		switch field := field.Type; field.Kind() {
 		case reflect.Struct:
 			collect(field, at, all)
 		case reflect.Slice:
@@ -33,8 +33,8 @@ func collect(t reflect.Type, path string, all *[]string) {
 // fieldNames returns the keys of a struct in order.
 func fieldNames(t reflect.Type) []string {
 	var names []string
-	for i := range t.NumField() {
-		if name := keyOf(t.Field(i)); name != "" {
+	for field := range t.Fields() {
+		if name := keyOf(field); name != "" {
 			names = append(names, name)
 		}
 	}

@@ -537,8 +537,10 @@ func TestAFailingServerEndsRun(t *testing.T) {
 		synctest.Wait()
 		broken := &brokenListener{Listener: s.listener}
 		s.stop()
-		g := &Gateway{config: s.config, logger: s.logger, router: s.router, transport: s.transport, poller: s.poller,
-			listener: broken, adminListener: s.adminListener}
+		g := &Gateway{
+			config: s.config, logger: s.logger, router: s.router, transport: s.transport, poller: s.poller,
+			listener: broken, adminListener: s.adminListener,
+		}
 		g.server, g.adminServer = g.newServer(nil), g.newServer(nil)
 		if err := g.Run(t.Context()); !errors.Is(err, errBroken) {
 			t.Errorf("Run = %v, want %v", err, errBroken)
