@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,6 +27,7 @@ const (
 type attempt struct {
 	x        *exchange
 	d        *router.Decision
+	ctx      context.Context //nolint:containedctx // lives as long as the attempt
 	injected bool // the engine was asked for usage on its client's behalf
 	outcome  feedback.Outcome
 }
@@ -33,7 +35,9 @@ type attempt struct {
 // attempt sends the request to the chosen backend. again says that the next one is
 // to be tried; an error, that none is and that the client has got no answer yet.
 func (x *exchange) attempt(d *router.Decision) (again bool, err *Error) {
-	a := &attempt{x: x, d: d, outcome: feedback.Outcome{Result: feedback.RouterError}}
+	ctx, cancel := context.WithCancel(x.r.Context())
+	defer cancel()
+	a := &attempt{x: x, d: d, ctx: ctx, outcome: feedback.Outcome{Result: feedback.RouterError}}
 	defer a.complete()
 	x.note(d)
 	resp, failure := a.send()
@@ -43,6 +47,7 @@ func (x *exchange) attempt(d *router.Decision) (again bool, err *Error) {
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode < http.StatusOK: // a switch of protocols that nobody asked for
+		cancel() // the body has no end
 		return a.failed(&transport.Failure{Kind: transport.Malformed, Err: fmt.Errorf("backend %s answered %d", d.Backend.ID, resp.StatusCode)})
 	case overloaded(resp.StatusCode) && x.mayRetry(d.Backend):
 		a.keep(resp)
@@ -107,7 +112,7 @@ func (a *attempt) send() (*http.Response, *transport.Failure) {
 
 func (a *attempt) do(body []byte) (*http.Response, *transport.Failure) {
 	r := a.x.r
-	return a.x.p.options.Transport.Do(r.Context(), a.d.Backend, transport.Request{
+	return a.x.p.options.Transport.Do(a.ctx, a.d.Backend, transport.Request{
 		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Header: a.x.header, Body: body,
 	})
 }

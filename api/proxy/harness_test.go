@@ -309,3 +309,29 @@ func waitFor(t testing.TB, what string, c <-chan struct{}) {
 		t.Fatalf("%s: nothing happened", what)
 	}
 }
+
+// hangUp ends a handler's connection in the middle of its answer.
+func hangUp(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	conn.Close()
+}
+
+// gate is closed by a test to let an engine go on.
+type gate chan struct{}
+
+func newGate(t testing.TB) gate {
+	g := make(gate)
+	t.Cleanup(g.open) // before the engines are closed
+	return g
+}
+
+func (g gate) open() {
+	select {
+	case <-g:
+	default:
+		close(g)
+	}
+}

@@ -96,7 +96,7 @@ func New(o Options) (*Proxy, error) {
 	case o.Limits.MaxQueued < 0:
 		return nil, fmt.Errorf("limits.max_queued: %d is negative", o.Limits.MaxQueued)
 	case o.QueueWait < 0:
-		return nil, fmt.Errorf("timeouts.queue_wait: %v is negative", o.QueueWait)
+		return nil, fmt.Errorf("timeouts.queue: %v is negative", o.QueueWait)
 	}
 	fill(&o.Limits.BodyBytes, DefaultBodyBytes)
 	fill(&o.Limits.BodiesInFlightBytes, DefaultBodiesInFlightBytes)

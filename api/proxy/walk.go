@@ -131,7 +131,7 @@ func (x *exchange) routeError(err error) *Error {
 	case errors.Is(err, errQueueFull):
 		return saturated(time.Second, "%d requests wait for a slot of pool %q already (limits.max_queued)", x.p.options.Limits.MaxQueued, pool)
 	case errors.Is(err, errQueueWait):
-		return saturated(time.Second, "no slot of pool %q became free within %v (timeouts.queue_wait)", pool, x.p.options.QueueWait)
+		return saturated(time.Second, "no slot of pool %q became free within %v (timeouts.queue)", pool, x.p.options.QueueWait)
 	}
 	if e, ok := errors.AsType[*router.SaturatedError](err); ok {
 		return saturated(e.RetryAfter, "%s", e.Error())
