@@ -76,6 +76,10 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		return "ok"
 	case "drain", "unreachable", "fail", "cool":
 		return s.health(t, d)
+	case "scrape":
+		return s.scrape(t, d)
+	case "bound":
+		return fmt.Sprintf("%d blocks", s.pool.index.Stats(s.member(t, d.CmdArgs[0].Key).holder).Capacity)
 	case "state":
 		return s.state()
 	}
@@ -312,6 +316,27 @@ func (s *scenario) answer(t *testing.T, d *datadriven.TestData) string {
 	s.router.Complete(dec, o)
 	if len(s.events) == 0 {
 		return "nothing to say"
+	}
+	return strings.Join(s.events, "\n")
+}
+
+// scrape gives the router a look at an engine's metrics, a second later.
+func (s *scenario) scrape(t *testing.T, d *datadriven.TestData) string {
+	s.now = s.now.Add(time.Second)
+	state := feedback.EngineState{
+		At: s.now, Engine: "vllm",
+		CapacityTokens: number(t, d, "capacity", 0), BlockTokens: number(t, d, "block", 0),
+		HasSleep: true, Asleep: d.HasArg("asleep"),
+		HasHits: d.HasArg("hits"), Hits: float64(number(t, d, "hits", 0)), Queries: float64(number(t, d, "queries", 0)),
+	}
+	if d.HasArg("unknown") {
+		state.Engine = ""
+	}
+	s.events = nil
+	m := s.member(t, d.CmdArgs[0].Key)
+	s.router.Scraped(s.pool, m.backend, state)
+	if len(s.events) == 0 {
+		return m.backend.State(s.now).String()
 	}
 	return strings.Join(s.events, "\n")
 }
