@@ -216,6 +216,9 @@ func (x *exchange) hash(tenant string) {
 	x.request.StreamBytes, x.request.HashedBytes = keys.StreamBytes, keys.HashedBytes
 	x.request.Prefix, x.request.Rendezvous, x.request.HasPrefix = keys.Prefix, keys.Rendezvous, keys.HasPrefix
 	x.request.Streamed = x.prompt.Streaming()
+	x.request.Scope, x.request.Route = scope.Seed(), x.call.Route
+	x.request.NoEvidence, x.request.Binary = x.prompt.NoEvidence(), x.prompt.HasBinary()
+	x.request.AnyRank = x.call.Stores // vLLM heeds X-data-parallel-rank on all routes but /v1/responses
 	x.record.PromptBlocks, x.record.HasPrefix = len(keys.Blocks), keys.HasPrefix
 }
 
