@@ -3,11 +3,13 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
 )
 
 // Every mistake is reported at once, each with file, line, key, value and what it
@@ -153,6 +155,59 @@ func TestBytes(t *testing.T) {
 		if got := b.String(); got != want {
 			t.Errorf("%d is shown as %q, want %q", int64(b), got, want)
 		}
+	}
+}
+
+func TestSecretsMustNotBeEmpty(t *testing.T) {
+	_, _, err := parse("w.yaml", []byte(minimal+"key_seed: ${EMPTY}\n"), func(string) (string, bool) { return "", true })
+	if err == nil || !strings.Contains(err.Error(), "the environment variable EMPTY is empty") {
+		t.Errorf("parse: %v", err)
+	}
+}
+
+// The manual states the defaults that are in force.
+func TestDefaultsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "config.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Default()
+	pool := DefaultPool()
+	pool.Backends = []Backend{{Weight: 1}}
+	c.Pools = []Pool{pool}
+	checked := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, " | ")
+		if len(cells) < 4 || !strings.HasPrefix(cells[0], "| `") {
+			continue
+		}
+		key, stated := strings.Trim(cells[0], "| `"), strings.TrimSpace(cells[2])
+		if !strings.HasPrefix(stated, "`") {
+			continue // required, learned, none, see below
+		}
+		value := reflect.ValueOf(c).Elem()
+		for name := range strings.SplitSeq(key, ".") {
+			name, list := strings.CutSuffix(name, "[]")
+			value, _ = fieldByName(value, name)
+			if list {
+				value = value.Index(0)
+			}
+		}
+		var node yaml.Node
+		if err := yaml.Load([]byte(strings.Trim(stated, "`")), &node); err != nil {
+			t.Errorf("%s: %v", key, err)
+			continue
+		}
+		want := reflect.New(value.Type()).Elem()
+		d := &decoder{lines: make(map[string]int)}
+		d.value(node.Content[0], want, key)
+		if len(d.errs) > 0 || !reflect.DeepEqual(want.Interface(), value.Interface()) {
+			t.Errorf("docs/config.md says that the default of %s is %s, it is %v %v", key, stated, value.Interface(), d.errs)
+		}
+		checked++
+	}
+	if checked < 35 {
+		t.Errorf("only %d defaults were found", checked)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
 	"strconv"
@@ -19,16 +20,24 @@ const maxFile = 8 << 20
 func Load(path string) (*Config, []Warning, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("configuration file: %w", err)
+		return nil, nil, unreadable(path, err)
 	}
 	if info.Size() > maxFile {
 		return nil, nil, &Error{File: path, Message: fmt.Sprintf("the file has %d bytes, at most %d", info.Size(), maxFile)}
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("configuration file: %w", err)
+		return nil, nil, unreadable(path, err)
 	}
 	return Parse(path, data)
+}
+
+// unreadable says why a file cannot be read.
+func unreadable(path string, err error) error {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err // without the name of the system call
+	}
+	return fmt.Errorf("configuration file %s: %w", path, err)
 }
 
 // Parse reads and checks the content of a file; name is what errors call it.

@@ -130,6 +130,9 @@ func expand(text string, lookup func(string) (string, bool)) (Secret, error) {
 		if !set {
 			return "", fmt.Errorf("the environment variable %s is not set", name)
 		}
+		if value == "" {
+			return "", fmt.Errorf("the environment variable %s is empty", name)
+		}
 		out.WriteString(value)
 		text = after
 	}

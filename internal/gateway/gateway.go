@@ -52,6 +52,7 @@ type Gateway struct {
 	listener, adminListener net.Listener
 	server, adminServer     *http.Server
 	stopping                atomic.Bool
+	handling                atomic.Int64 // requests of the data plane
 }
 
 // New puts a gateway together and opens its ports. The error names the setting that
@@ -137,7 +138,7 @@ func (g *Gateway) build(o Options) error {
 	mux := http.NewServeMux()
 	openai.Register(mux, forward)
 	anthropic.Register(mux, forward)
-	g.server = g.newServer(mux)
+	g.server = g.newServer(g.counted(mux))
 	g.adminServer = g.newServer(admin.New(admin.Options{
 		Router:    g.router,
 		Metrics:   g.telemetry.Handler(),

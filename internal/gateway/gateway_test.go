@@ -100,7 +100,7 @@ func TestTakenPortsAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = New(Options{Config: c})
-		want := setting + ": " + taken.Addr().String() + " is in use"
+		want := setting + " (--" + strings.ReplaceAll(setting, "_", "-") + "): " + taken.Addr().String() + " is in use"
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("New: %v\nwant one line: %s…", err, want)
 		}
@@ -237,6 +237,9 @@ func TestSD02TheGraceBeginsAfterTheDelay(t *testing.T) {
 		close(s.ended)
 		if took := time.Since(signal); took < 40*time.Second || took > 42*time.Second {
 			t.Errorf("ended after %v, want delay + grace = 40s", took)
+		}
+		if n := len(s.records()); n != 2 {
+			t.Errorf("%d access records of 2 requests when Run had ended", n)
 		}
 		clients.Wait()
 		synctest.Wait()

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +21,10 @@ import (
 // idleClient is how long a client's connection may be unused. Load balancers keep
 // theirs for up to 10 minutes, and must be the first to close.
 const idleClient = 10*time.Minute + 30*time.Second
+
+// maxStreams is how many requests one HTTP/2 connection may carry at a time: clients
+// that keep to one connection have all their long streams on it.
+const maxStreams = 1000
 
 // newServer returns a server of HTTP/1.1 and, without TLS, HTTP/2. It has no
 // WriteTimeout, which would cut long streams, and no ReadTimeout, which would cut
@@ -34,20 +39,22 @@ func (g *Gateway) newServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: g.config.Timeouts.ReadHeader,
 		IdleTimeout:       idleClient,
 		MaxHeaderBytes:    int(g.config.Limits.HeaderBytes),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog:          slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn),
 	}
 }
 
-// listen takes an address; the error is for people and names the setting.
+// listen takes an address; the error is for people and names setting and flag.
 func listen(setting, address string) (net.Listener, error) {
+	flag := strings.ReplaceAll(setting, "_", "-")
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s: %s is in use by another process", setting, address)
+		return nil, fmt.Errorf("%s (--%s): %s is in use by another process", setting, flag, address)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("%s: no permission to listen on %s", setting, address)
+		return nil, fmt.Errorf("%s (--%s): no permission to listen on %s", setting, flag, address)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", setting, err)
+		return nil, fmt.Errorf("%s (--%s): %w", setting, flag, err)
 	}
 	return l, nil
 }
@@ -69,7 +76,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.drain(failed)
 		case <-failed.Done():
 		}
-		return errors.Join(ignoreClosed(g.server.Close()), ignoreClosed(g.adminServer.Close()))
+		closed := ignoreClosed(g.server.Close())
+		g.settle()
+		return errors.Join(closed, ignoreClosed(g.adminServer.Close()))
 	})
 	err := group.Wait()
 	g.transport.Close()
@@ -103,6 +112,28 @@ func (g *Gateway) drain(ctx context.Context) {
 		return
 	}
 	g.logger.Info("stopped")
+}
+
+// settleWait is how long requests that were cut have to write their records.
+const settleWait = time.Second
+
+// counted counts the requests that are being handled.
+func (g *Gateway) counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.handling.Add(1)
+		defer g.handling.Add(-1)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// settle waits for requests whose connections are closed: each still has a record to
+// write and a slot to give back.
+func (g *Gateway) settle() {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(settleWait); g.handling.Load() > 0 && time.Now().Before(end); {
+		<-tick.C
+	}
 }
 
 // backends lists the backends of all pools.

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/warmroute/warmroute/backends"
@@ -96,7 +95,7 @@ func (t *Telemetry) modelLabel(name string) string {
 	if r == nil || name == "" {
 		return other
 	}
-	if !slices.ContainsFunc(r.Models(), func(m router.ListedModel) bool { return m.Name == name }) {
+	if _, err := r.Resolve(name); err != nil {
 		return other
 	}
 	return name
