@@ -17,22 +17,13 @@ type backendKey struct{ pool, backend string }
 // backendCounts is what has been counted of one backend.
 type backendCounts struct {
 	decisions, ejections atomic.Uint64
+	hopeless             atomic.Bool // it never confirms a hit
 	tokens               tokenCounts
 }
 
 // tokenCounts is the accounting of one backend.
 type tokenCounts struct {
 	prompt, available, captured, predicted, reported, delivered, completion atomic.Uint64
-}
-
-func (c *tokenCounts) add(t tokens) {
-	c.prompt.Add(t.prompt)
-	c.available.Add(t.available)
-	c.captured.Add(t.captured)
-	c.predicted.Add(t.predicted)
-	c.reported.Add(t.reported)
-	c.delivered.Add(t.delivered)
-	c.completion.Add(t.completion)
 }
 
 // backendCollector describes the backends of a router on each scrape. It keeps the
@@ -48,6 +39,7 @@ type backendCollector struct {
 	gauges   []backendMetric
 	counters []countMetric
 	state    *prometheus.Desc
+	hopeless *prometheus.Desc
 }
 
 // backendMetric is one number of a backend's status.
@@ -77,6 +69,7 @@ func newBackendCollector(r *atomic.Pointer[router.Router]) *backendCollector {
 		c.counters = append(c.counters, countMetric{desc(name, help), value})
 	}
 	c.state = desc("state", "1 for the state the backend is in, 0 for the others.", "state")
+	c.hopeless = desc("never_confirmed", "1 while the backend has had every chance to confirm a predicted hit and never did.")
 	status("in_flight", "Requests sent and not finished.", prometheus.GaugeValue,
 		func(s router.BackendStatus) float64 { return float64(s.InFlight) })
 	status("concurrency_limit", "The ConcurrencyThreshold in force, lower while the backend returns from an ejection.", prometheus.GaugeValue,
@@ -131,6 +124,7 @@ func (c *backendCollector) counts(pool, backend string) *backendCounts {
 // Describe implements prometheus.Collector.
 func (c *backendCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.state
+	ch <- c.hopeless
 	for _, g := range c.gauges {
 		ch <- g.desc
 	}
@@ -182,6 +176,11 @@ func (c *backendCollector) collect(ch chan<- prometheus.Metric, key backendKey, 
 		send(g.desc, g.kind, g.value(s))
 	}
 	counts := c.counts(key.pool, key.backend)
+	hopeless := 0.0
+	if counts.hopeless.Load() {
+		hopeless = 1
+	}
+	send(c.hopeless, prometheus.GaugeValue, hopeless)
 	for _, n := range c.counters {
 		send(n.desc, prometheus.CounterValue, float64(n.value(counts).Load()))
 	}

@@ -55,6 +55,9 @@ type metrics struct {
 	withoutPrefix *prometheus.CounterVec
 	usage         *prometheus.CounterVec // pool, kind
 	aborted       *prometheus.CounterVec
+	evidence      *prometheus.CounterVec // pool, ruling
+	horizonMoves  *prometheus.CounterVec // pool, cause
+	forgotten     *prometheus.CounterVec // pool, cause
 	tokens        tokenVecs
 	buildInfo     *prometheus.GaugeVec
 }
@@ -86,6 +89,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		withoutPrefix: counter("requests_without_prefix_total", "Requests without a usable prefix, placed by load.", "pool"),
 		usage:         counter("usage_reports_total", "Whole answers by what they reported of cached tokens.", "pool", "kind"),
 		aborted:       counter("streams_aborted_total", "Answers that broke off after their first byte.", "pool"),
+		evidence:      counter("evidence_total", "Answers that confirmed or contradicted a prediction, by what was made of it.", "pool", "ruling"),
+		horizonMoves:  counter("horizon_moves_total", "Times that what a backend was thought to hold was forgotten up to a moment, by cause.", "pool", "cause"),
+		forgotten:     counter("forgotten_blocks_total", "Blocks forgotten that way.", "pool", "cause"),
 		tokens:        newTokenVecs(counter),
 		buildInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what runs.",
@@ -122,70 +128,14 @@ func (m *metrics) prepare(pool, strategy string, dialects []string) {
 		v.WithLabelValues(pool)
 	}
 	m.modelRequests.WithLabelValues(pool, other)
+	for _, ruling := range feedback.Rulings() {
+		m.evidence.WithLabelValues(pool, ruling.String())
+	}
+	for _, cause := range router.Causes() {
+		m.horizonMoves.WithLabelValues(pool, cause)
+		m.forgotten.WithLabelValues(pool, cause)
+	}
 	m.tokens.prepare(pool)
-}
-
-// tokenVecs are the accounting of a pool, in tokens. The same counts of a single
-// backend are in backendCounts.
-type tokenVecs struct {
-	prompt, available, captured, predicted *prometheus.CounterVec
-	reported, delivered, completion        *prometheus.CounterVec
-}
-
-func newTokenVecs(counter func(name, help string, labels ...string) *prometheus.CounterVec) tokenVecs {
-	return tokenVecs{
-		prompt:     counter("prompt_tokens_total", "Prompt tokens of answered requests: as reported, else estimated.", "pool"),
-		available:  counter("available_cached_tokens_total", "Tokens thought cached on the best eligible backend.", "pool"),
-		captured:   counter("captured_cached_tokens_total", "Tokens thought cached on the chosen backend.", "pool"),
-		predicted:  counter("predicted_cached_tokens_total", "Tokens predicted cached, after calibration.", "pool"),
-		reported:   counter("reported_prompt_tokens_total", "Prompt tokens of the answers that reported cached tokens.", "pool"),
-		delivered:  counter("delivered_cached_tokens_total", "Cached tokens that engines reported.", "pool"),
-		completion: counter("completion_tokens_total", "Generated tokens that engines reported.", "pool"),
-	}
-}
-
-func (v tokenVecs) prepare(pool string) {
-	for _, vec := range []*prometheus.CounterVec{v.prompt, v.available, v.captured, v.predicted, v.reported, v.delivered, v.completion} {
-		vec.WithLabelValues(pool)
-	}
-}
-
-func (v tokenVecs) add(pool string, t tokens) {
-	v.prompt.WithLabelValues(pool).Add(float64(t.prompt))
-	v.available.WithLabelValues(pool).Add(float64(t.available))
-	v.captured.WithLabelValues(pool).Add(float64(t.captured))
-	v.predicted.WithLabelValues(pool).Add(float64(t.predicted))
-	v.reported.WithLabelValues(pool).Add(float64(t.reported))
-	v.delivered.WithLabelValues(pool).Add(float64(t.delivered))
-	v.completion.WithLabelValues(pool).Add(float64(t.completion))
-}
-
-// tokens is what one answered request adds to the accounting.
-type tokens struct {
-	prompt, available, captured, predicted, reported, delivered, completion uint64
-}
-
-// tokensOf returns what a record adds; nothing unless an engine answered.
-func tokensOf(r *feedback.Record) tokens {
-	if r.Result != feedback.Success {
-		return tokens{}
-	}
-	t := tokens{
-		prompt:    count(r.PromptTokens),
-		available: count(r.AvailableCached),
-		captured:  count(r.PredictedCached),
-		predicted: count(r.PredictedCached),
-	}
-	if r.Usage.HasPrompt {
-		t.prompt = count(r.Usage.Prompt)
-	}
-	if r.Usage.HasCached {
-		t.reported, t.delivered = t.prompt, count(r.Usage.Cached)
-	}
-	if r.Usage.HasCompletion {
-		t.completion = count(r.Usage.Completion)
-	}
-	return t
 }
 
 // count keeps a counter from going backwards whatever an engine says.

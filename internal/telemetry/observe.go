@@ -74,11 +74,6 @@ func (t *Telemetry) measure(r *feedback.Record) {
 	case feedback.UpstreamAborted:
 		m.aborted.WithLabelValues(pool).Inc()
 	}
-	tokens := tokensOf(r)
-	m.tokens.add(pool, tokens)
-	if r.Backend != "" {
-		t.backends.counts(pool, r.Backend).tokens.add(tokens)
-	}
 }
 
 // poolLabel folds names that are no pool's.

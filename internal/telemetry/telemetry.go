@@ -104,8 +104,14 @@ func (t *Telemetry) Watch(r *router.Router) {
 // Hooks returns what the router tells telemetry of.
 func (t *Telemetry) Hooks() router.Hooks {
 	return router.Hooks{
-		Decided: t.decided,
-		Ejected: t.ejected,
+		Decided:      t.decided,
+		Completed:    t.completed,
+		Ejected:      t.ejected,
+		Judged:       t.judged,
+		HorizonMoved: t.horizonMoved,
+		Accounted:    t.accounted,
+		Hopeless:     t.hopeless,
+		Silent:       t.silent,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -192,7 +194,7 @@ func TestFaultsAreLoggedAsWarnings(t *testing.T) {
 	}
 }
 
-func TestAccountingByPoolAndBackend(t *testing.T) {
+func TestRecordsAreCounted(t *testing.T) {
 	g := newRig(t, slog.LevelError)
 	g.Observe(answered())
 	unreported := answered()
@@ -203,54 +205,145 @@ func TestAccountingByPoolAndBackend(t *testing.T) {
 	null.HasPrefix = false
 	g.Observe(null)
 	nonsense := answered()
-	nonsense.Usage.Nonsense, nonsense.Usage.Cached = true, -5
+	nonsense.Usage.Nonsense = true
+	nonsense.PredictedCached = 0
 	g.Observe(nonsense)
 	aborted := answered()
-	aborted.Result, aborted.Backend = feedback.UpstreamAborted, "b1:8000"
+	aborted.Result, aborted.PredictedCached = feedback.UpstreamAborted, 100
 	g.Observe(aborted)
-	for series, want := range map[string]string{
-		`warmroute_prompt_tokens_total{pool="chat"}`:                                              "2340",
-		`warmroute_available_cached_tokens_total{pool="chat"}`:                                    "2240",
-		`warmroute_captured_cached_tokens_total{pool="chat"}`:                                     "2048",
-		`warmroute_predicted_cached_tokens_total{pool="chat"}`:                                    "2048",
-		`warmroute_reported_prompt_tokens_total{pool="chat"}`:                                     "1400",
-		`warmroute_delivered_cached_tokens_total{pool="chat"}`:                                    "496",
-		`warmroute_completion_tokens_total{pool="chat"}`:                                          "40",
-		`warmroute_usage_reports_total{kind="reported",pool="chat"}`:                              "1",
-		`warmroute_usage_reports_total{kind="absent",pool="chat"}`:                                "1",
-		`warmroute_usage_reports_total{kind="null",pool="chat"}`:                                  "1",
-		`warmroute_usage_reports_total{kind="nonsense",pool="chat"}`:                              "1",
-		`warmroute_streams_aborted_total{pool="chat"}`:                                            "1",
-		`warmroute_requests_without_prefix_total{pool="chat"}`:                                    "1",
-		`warmroute_attempts_total{pool="chat"}`:                                                   "10",
-		`warmroute_retries_total{pool="chat"}`:                                                    "5",
-		`warmroute_backend_prompt_tokens_total{backend="b2:8000",pool="chat"}`:                    "2340",
-		`warmroute_backend_delivered_cached_tokens_total{backend="b2:8000",pool="chat"}`:          "496",
-		`warmroute_backend_prompt_tokens_total{backend="b1:8000",pool="chat"}`:                    "0",
-		`warmroute_ttft_seconds_count{hit="most",pool="chat"}`:                                    "5",
-		`warmroute_build_info{go_version="` + goVersion(g) + `",version="v1.2.3"}`:                "1",
-		`warmroute_request_duration_seconds_count{pool="chat"}`:                                   "5",
-		`warmroute_request_bytes_total{pool="chat"}`:                                              "25000",
-		`warmroute_backend_concurrency_limit{backend="b3:8000",pool="chat"}`:                      "128",
-		`warmroute_backend_state{backend="b3:8000",pool="chat",state="up"}`:                       "1",
-		`warmroute_decisions_total{pool="chat",reason="longest_match",strategy="PREFIX_AWARE"}`:   "0",
-		`warmroute_backend_index_evicted_blocks_total{backend="b3:8000",pool="chat"}`:             "0",
-		`warmroute_backend_available_cached_tokens_total{backend="b2:8000",pool="chat"}`:          "2240",
-		`warmroute_backend_reported_prompt_tokens_total{backend="b2:8000",pool="chat"}`:           "1400",
-		`warmroute_backend_completion_tokens_total{backend="b2:8000",pool="chat"}`:                "40",
-		`warmroute_backend_captured_cached_tokens_total{backend="b2:8000",pool="chat"}`:           "2048",
-		`warmroute_requests_total{dialect="openai",pool="chat",result="upstream_aborted"}`:        "1",
-		`warmroute_requests_total{dialect="openai",pool="chat",result="success"}`:                 "4",
-		`warmroute_requests_total{dialect="openai",pool="none",result="upstream_unavailable"}`:    "0",
-		`warmroute_model_requests_total{model="m",pool="chat"}`:                                   "5",
-		`warmroute_decisions_total{pool="chat",reason="hash_overflow",strategy="PREFIX_AWARE"}`:   "0",
-		`warmroute_backend_predicted_cached_tokens_total{backend="b1:8000",pool="chat"}`:          "0",
-		`warmroute_backend_ejections_total{backend="b1:8000",pool="chat"}`:                        "0",
-		`warmroute_backend_state{backend="b3:8000",pool="chat",state="ejected"}`:                  "0",
-		`warmroute_decisions_total{pool="chat",reason="overflow_holder",strategy="PREFIX_AWARE"}`: "0",
-	} {
+	whole := answered()
+	whole.Streamed = false // its first byte is its last
+	g.Observe(whole)
+	g.expect(t, map[string]string{
+		`warmroute_usage_reports_total{kind="reported",pool="chat"}`:                       "2",
+		`warmroute_usage_reports_total{kind="absent",pool="chat"}`:                         "1",
+		`warmroute_usage_reports_total{kind="null",pool="chat"}`:                           "1",
+		`warmroute_usage_reports_total{kind="nonsense",pool="chat"}`:                       "1",
+		`warmroute_streams_aborted_total{pool="chat"}`:                                     "1",
+		`warmroute_requests_without_prefix_total{pool="chat"}`:                             "1",
+		`warmroute_attempts_total{pool="chat"}`:                                            "12",
+		`warmroute_retries_total{pool="chat"}`:                                             "6",
+		`warmroute_ttft_seconds_count{hit="most",pool="chat"}`:                             "3",
+		`warmroute_ttft_seconds_count{hit="some",pool="chat"}`:                             "1",
+		`warmroute_ttft_seconds_count{hit="none",pool="chat"}`:                             "1",
+		`warmroute_request_duration_seconds_count{pool="chat"}`:                            "6",
+		`warmroute_request_bytes_total{pool="chat"}`:                                       "30000",
+		`warmroute_response_bytes_total{pool="chat"}`:                                      "5400",
+		`warmroute_requests_total{dialect="openai",pool="chat",result="upstream_aborted"}`: "1",
+		`warmroute_requests_total{dialect="openai",pool="chat",result="success"}`:          "5",
+		`warmroute_model_requests_total{model="m",pool="chat"}`:                            "6",
+		`warmroute_build_info{go_version="` + goVersion(g) + `",version="v1.2.3"}`:         "1",
+	})
+}
+
+// expect compares series with what they must be.
+func (g *rig) expect(t *testing.T, want map[string]string) {
+	t.Helper()
+	for series, want := range want {
 		if got := g.value(t, series); got != want {
 			t.Errorf("%s is %s, want %s", series, got, want)
+		}
+	}
+}
+
+// answer routes a prompt of 40 blocks to a backend and completes it.
+func (g *rig) answer(t *testing.T, backend string, at time.Time, result feedback.Result, u feedback.Usage) {
+	t.Helper()
+	d, err := g.router.Route(&router.Request{
+		Now: at, Pool: g.pool, Model: "m", Pin: backend, Blocks: keys(40), StreamBytes: 40 * 256, HashedBytes: 40 * 256,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.router.Complete(d, feedback.Outcome{Now: at.Add(time.Second), Result: result, FirstByte: true, Usage: u})
+}
+
+func keys(n int) []kvindex.Key {
+	all := make([]kvindex.Key, n)
+	for i := range all {
+		all[i] = kvindex.Key(i + 1)
+	}
+	return all
+}
+
+func TestTokensAreAccountedByPoolAndBackend(t *testing.T) {
+	g := newRig(t, slog.LevelError)
+	at := time.Unix(1000, 0)
+	usage := func(cached int) feedback.Usage {
+		return feedback.Usage{Prompt: 2560, Cached: cached, Completion: 10, HasPrompt: true, HasCached: true, HasCompletion: true}
+	}
+	null := feedback.Usage{Prompt: 2560, HasPrompt: true, CachedNull: true}
+	g.answer(t, "b1:8000", at, feedback.Success, null) // it has not reported any number: unknown
+	g.answer(t, "b1:8000", at.Add(time.Minute), feedback.Success, usage(2544))
+	g.answer(t, "b1:8000", at.Add(2*time.Minute), feedback.Success, null) // so this is a miss
+	g.answer(t, "b1:8000", at.Add(3*time.Minute), feedback.UpstreamAborted, usage(2544))
+	g.answer(t, "b2:8000", at.Add(4*time.Minute), feedback.Success, usage(0))
+	g.expect(t, map[string]string{
+		`warmroute_prompt_tokens_total{pool="chat"}`:                                     "10240",
+		`warmroute_reported_prompt_tokens_total{pool="chat"}`:                            "7680",
+		`warmroute_delivered_cached_tokens_total{pool="chat"}`:                           "2544",
+		`warmroute_completion_tokens_total{pool="chat"}`:                                 "20",
+		`warmroute_backend_prompt_tokens_total{backend="b1:8000",pool="chat"}`:           "7680",
+		`warmroute_backend_reported_prompt_tokens_total{backend="b1:8000",pool="chat"}`:  "5120",
+		`warmroute_backend_delivered_cached_tokens_total{backend="b1:8000",pool="chat"}`: "2544",
+		`warmroute_backend_completion_tokens_total{backend="b1:8000",pool="chat"}`:       "10",
+		`warmroute_backend_prompt_tokens_total{backend="b2:8000",pool="chat"}`:           "2560",
+		`warmroute_backend_captured_cached_tokens_total{backend="b2:8000",pool="chat"}`:  "0",
+		`warmroute_backend_available_cached_tokens_total{backend="b3:8000",pool="chat"}`: "0",
+		`warmroute_evidence_total{pool="chat",ruling="confirmed"}`:                       "1",
+	})
+	// Every prompt token is delivered or has a cause why not.
+	sum := 0
+	for _, series := range []string{
+		`delivered_cached_tokens_total{pool="chat"}`,
+		`undelivered_tokens_total{cause="no_reuse",pool="chat"}`, `undelivered_tokens_total{cause="overflow",pool="chat"}`,
+		`undelivered_tokens_total{cause="load_choice",pool="chat"}`, `undelivered_tokens_total{cause="stale_index",pool="chat"}`,
+		`undelivered_tokens_total{cause="unreported",pool="chat"}`,
+	} {
+		n, err := strconv.Atoi(g.value(t, "warmroute_"+series))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	if sum != 10240 {
+		t.Errorf("%d of 10240 prompt tokens are explained", sum)
+	}
+}
+
+func TestCorrectionsAreCountedAndLogged(t *testing.T) {
+	g := newRig(t, slog.LevelInfo)
+	h := g.Hooks()
+	b := g.pool.Backends()[0]
+	d, err := g.router.Route(&router.Request{Now: time.Unix(1000, 0), Pool: g.pool, Model: "m", Pin: b.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ruling := range feedback.Rulings() {
+		h.Judged(d, feedback.Claim{}, ruling)
+	}
+	for _, cause := range router.Causes() {
+		h.HorizonMoved(g.pool, b, cause, 7)
+	}
+	h.Silent(g.pool, b)
+	h.Hopeless(g.pool, b, true)
+	g.expect(t, map[string]string{
+		`warmroute_evidence_total{pool="chat",ruling="void"}`:                "1",
+		`warmroute_horizon_moves_total{cause="restart",pool="chat"}`:         "1",
+		`warmroute_forgotten_blocks_total{cause="shortfall",pool="chat"}`:    "7",
+		`warmroute_backend_never_confirmed{backend="b1:8000",pool="chat"}`:   "1",
+		`warmroute_backend_never_confirmed{backend="b2:8000",pool="chat"}`:   "0",
+		`warmroute_backend_decisions_total{backend="b1:8000",pool="chat"}`:   "1",
+		`warmroute_backend_concurrency_limit{backend="b1:8000",pool="chat"}`: "128",
+	})
+	h.Hopeless(g.pool, b, false)
+	g.expect(t, map[string]string{`warmroute_backend_never_confirmed{backend="b1:8000",pool="chat"}`: "0"})
+	for _, want := range []string{
+		`"level":"INFO","msg":"backend has lost cached prefixes","pool":"chat","backend":"b1:8000","cause":"restart","forgotten_blocks":7`,
+		"--enable-prompt-tokens-details", "never confirmed a hit", "after all",
+	} {
+		if !strings.Contains(g.log.String(), want) {
+			t.Errorf("the log does not say %s:\n%s", want, g.log)
 		}
 	}
 }
