@@ -104,9 +104,10 @@ func TestPlainRequestToATLSServer(t *testing.T) {
 	if f != nil {
 		t.Fatal(f)
 	}
-	// Go's server explains itself in plain HTTP.
-	if got := text(t, resp); resp.StatusCode != http.StatusBadRequest {
-		t.Errorf("got %d %q", resp.StatusCode, got)
+	// Go's server explains itself in plain HTTP, and may reset the connection then.
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("got %d", resp.StatusCode)
 	}
 }
 
