@@ -6,8 +6,10 @@ type Account struct {
 	// Prompt is the prompt's length, Available the best match on any eligible backend,
 	// Captured the match on the chosen one, Predicted what was expected of it.
 	Prompt, Available, Captured, Predicted int
-	// Delivered is what the engine found in its cache; 0 where it did not say.
+	// Delivered is what the engine found in its cache; 0 where it did not say, and then
+	// Reported is false.
 	Delivered int
+	Reported  bool
 	// NoReuse: no eligible backend was thought to hold it. Overflow and LoadChoice:
 	// another backend held more and was full, or was passed over for its load.
 	// StaleIndex: the index was wrong. Unreported: the engine did not say.
@@ -18,7 +20,7 @@ type Account struct {
 // tokens; cached is what the engine reported, reported whether it did; overflow says
 // that a better backend was full.
 func Settle(prompt, available, captured, predicted, cached int, reported, overflow bool) Account {
-	a := Account{Prompt: prompt, Available: min(available, prompt), Captured: min(captured, prompt), Predicted: min(predicted, prompt)}
+	a := Account{Prompt: prompt, Available: min(available, prompt), Captured: min(captured, prompt), Predicted: min(predicted, prompt), Reported: reported}
 	passedOver := max(a.Available-a.Captured, 0)
 	left := prompt
 	take := func(tokens int) int {
@@ -41,7 +43,7 @@ func Settle(prompt, available, captured, predicted, cached int, reported, overfl
 	return a
 }
 
-// Add adds another account to a.
+// Add adds another account to a, of which Reported then says nothing.
 func (a *Account) Add(b Account) {
 	a.Prompt += b.Prompt
 	a.Available += b.Available

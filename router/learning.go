@@ -52,7 +52,7 @@ func (r *Router) weigh(d *Decision, o feedback.Outcome, now kvindex.Stamp) {
 			m.queue.Rate.Observe(u.Prompt-cached, d.firstAt.Sub(d.At))
 		}
 	}
-	r.settle(d, u, cached, known)
+	r.settle(d, u, cached, known || u.HasCached)
 	if !known && !d.asked.noEvidence {
 		m.mu.Lock()
 		m.unreported.Predict(d.PredictedCached)
@@ -97,12 +97,12 @@ func (r *Router) correct(d *Decision, claim feedback.Claim, now kvindex.Stamp) {
 }
 
 // settle explains where the prompt's tokens went.
-func (r *Router) settle(d *Decision, u feedback.Usage, cached int, known bool) {
+func (r *Router) settle(d *Decision, u feedback.Usage, cached int, reported bool) {
 	prompt := d.PromptTokens
 	if u.HasPrompt {
 		prompt = u.Prompt
 	}
-	r.hooks.accounted(d, feedback.Settle(prompt, d.AvailableCached, d.CapturedCached, d.PredictedCached, cached, known, d.Reason.IsOverflow()))
+	r.hooks.accounted(d, feedback.Settle(prompt, d.AvailableCached, d.CapturedCached, d.PredictedCached, cached, reported, d.Reason.IsOverflow()))
 }
 
 // widen lets a backend's bound grow when the engine reports clearly more than the index

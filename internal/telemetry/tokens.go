@@ -66,32 +66,22 @@ func (t *Telemetry) accounted(d *router.Decision, a feedback.Account) {
 	c.available.Add(count(a.Available))
 	c.captured.Add(count(a.Captured))
 	c.predicted.Add(count(a.Predicted))
+	if a.Reported {
+		v.reported.WithLabelValues(pool).Add(float64(count(a.Prompt)))
+		v.delivered.WithLabelValues(pool).Add(float64(count(a.Delivered)))
+		c.reported.Add(count(a.Prompt))
+		c.delivered.Add(count(a.Delivered))
+	}
 }
 
-// completed takes in what an engine reported of an answer. A null counts as nothing
-// cached once the backend has reported a number: some engines say 0 that way.
+// completed takes in what an engine generated.
 func (t *Telemetry) completed(d *router.Decision, o feedback.Outcome) {
-	if !o.Answered() {
+	if !o.Answered() || !o.Usage.HasCompletion {
 		return
 	}
-	pool, v, u := d.Pool.Name(), t.metrics.tokens, o.Usage
-	c := &t.backends.counts(pool, d.Backend.ID).tokens
-	if u.HasCached || u.CachedNull && c.delivered.Load() > 0 {
-		prompt := count(d.PromptTokens)
-		if u.HasPrompt {
-			prompt = count(u.Prompt)
-		}
-		v.reported.WithLabelValues(pool).Add(float64(prompt))
-		c.reported.Add(prompt)
-	}
-	if u.HasCached {
-		v.delivered.WithLabelValues(pool).Add(float64(count(u.Cached)))
-		c.delivered.Add(count(u.Cached))
-	}
-	if u.HasCompletion {
-		v.completion.WithLabelValues(pool).Add(float64(count(u.Completion)))
-		c.completion.Add(count(u.Completion))
-	}
+	pool, tokens := d.Pool.Name(), count(o.Usage.Completion)
+	t.metrics.tokens.completion.WithLabelValues(pool).Add(float64(tokens))
+	t.backends.counts(pool, d.Backend.ID).tokens.completion.Add(tokens)
 }
 
 // judged counts what was made of a piece of evidence.
