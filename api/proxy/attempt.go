@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,7 +29,7 @@ type attempt struct {
 	x        *exchange
 	d        *router.Decision
 	ctx      context.Context //nolint:containedctx // lives as long as the attempt
-	injected bool // the engine was asked for usage on its client's behalf
+	injected bool            // the engine was asked for usage on its client's behalf
 	outcome  feedback.Outcome
 }
 
@@ -135,10 +136,12 @@ func (a *attempt) failed(f *transport.Failure) (again bool, err *Error) {
 	code, status := CodeUnavailable, http.StatusBadGateway
 	switch {
 	case f.Kind == transport.StaleConn:
-		// Engines close connections that idle; that alone is no fault.
+		// Engines close connections that idle; that alone is no fault. The others
+		// that were kept have idled as long.
 		a.outcome.Blame = feedback.Neutral
-		if !x.stale && x.record.Attempts < maxAttempts && x.p.retries.take(x.p.options.Now()) {
-			x.stale = true
+		x.p.options.Transport.Forget(b)
+		if !slices.Contains(x.stale, b) && x.record.Attempts < maxAttempts && x.p.retries.take(x.p.options.Now()) {
+			x.stale = append(x.stale, b)
 			x.request.Tried = append(x.request.Tried, b)
 			x.forgiven = len(x.request.Tried)
 			return true, nil

@@ -21,7 +21,7 @@
 //
 // At most three backends are tried, and only where no engine can have done the work
 // or the engine said that it did not: no connection, no TLS, a kept connection that
-// had been closed (once), and 429, 503 and 529 before their body. Retries are at
+// had been closed (once per backend), and 429, 503 and 529 before their body. Retries are at
 // most 20 % of the requests of the last ten seconds, with a floor. Where nobody else
 // can take the request, the last answer of an engine reaches the client as it was.
 //

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/api/prompt"
+	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/router"
@@ -49,8 +50,8 @@ type exchange struct {
 
 	tries    []string // what became of the attempts so far, for the client
 	kept     *keptAnswer
-	stale    bool // a retry for a stale connection was used
-	forgiven int  // 1 + the place in request.Tried of a backend that may be tried again
+	stale    []*backends.Backend // whose kept connection turned out to be closed
+	forgiven int                 // 1 + the place in request.Tried of a backend that may be tried again
 	queued   time.Time
 	aborted  bool // the connection must end abnormally
 }

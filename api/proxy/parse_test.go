@@ -77,7 +77,7 @@ func (s *seen) count() int {
 	return len(s.all)
 }
 
-func wantOK(t *testing.T, a answer) {
+func wantOK(t testing.TB, a answer) {
 	t.Helper()
 	if a.StatusCode != http.StatusOK || a.err != nil {
 		t.Fatalf("got %d %s (%v)", a.StatusCode, a.body, a.err)

@@ -1,0 +1,284 @@
+package proxy_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/internal/memhttp"
+	"github.com/warmroute/warmroute/router"
+)
+
+// virtual runs a test in virtual time, over a network in memory. engines are
+// scripted; the fleet's router is at router:80.
+func virtual(t *testing.T, engines map[string]http.HandlerFunc, change func(*setup), test func(t *testing.T, f *fleet)) {
+	synctest.Test(t, func(t *testing.T) {
+		network := memhttp.NewNetwork()
+		var urls []string
+		for addr, h := range engines {
+			s, err := network.Serve(addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				readAll(r) // net/http sees a client leave only once the body was read
+				h(w, r)
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			urls = append(urls, s.URL())
+		}
+		p := prepare(t, urls, func(s *setup) {
+			s.transport.DialContext = network.DialContext
+			if change != nil {
+				change(s)
+			}
+		})
+		s, err := network.Serve("router:80", p.handler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		p.url, p.client = s.URL(), network.Client()
+		test(t, p.fleet)
+	})
+}
+
+func TestPS08LongStream(t *testing.T) {
+	const tokens = 150
+	engines := map[string]http.HandlerFunc{"b1:8000": func(w http.ResponseWriter, _ *http.Request) {
+		startEvents(w)
+		for range tokens {
+			time.Sleep(time.Second)
+			events(w, delta)
+		}
+		events(w, done)
+	}}
+	virtual(t, engines, nil, func(t *testing.T, f *fleet) {
+		start := time.Now()
+		got := f.send("POST", chatPath, chat("hello", streaming))
+		if got.err != nil || !strings.HasSuffix(got.body, done) || strings.Count(got.body, delta) != tokens {
+			t.Errorf("got %d bytes, %v", len(got.body), got.err)
+		}
+		if took := time.Since(start); took != tokens*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if r := f.last(1); r.TTFT != time.Second || r.Duration != tokens*time.Second {
+			t.Errorf("TTFT %v, duration %v", r.TTFT, r.Duration)
+		}
+		f.settled(1)
+	})
+}
+
+func TestPS09SlowHeaders(t *testing.T) {
+	slow := map[string]http.HandlerFunc{"b1:8000": func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(95 * time.Second):
+			writeWhole(w)
+		case <-r.Context().Done():
+		}
+	}}
+	t.Run("by default", func(t *testing.T) {
+		virtual(t, slow, nil, func(t *testing.T, f *fleet) {
+			got := f.send("POST", chatPath, chat("hello"))
+			if got.StatusCode != http.StatusOK || got.body != whole {
+				t.Errorf("got %d %s", got.StatusCode, got.body)
+			}
+			f.settled(1)
+		})
+	})
+	t.Run("beyond timeouts.first_byte", func(t *testing.T) {
+		virtual(t, slow, func(s *setup) { s.transport.FirstByte = 30 * time.Second }, func(t *testing.T, f *fleet) {
+			start := time.Now()
+			got := f.send("POST", chatPath, chat("hello"))
+			if _, code := jsonError(t, got); got.StatusCode != http.StatusGatewayTimeout || code != "upstream_timeout" || !strings.Contains(got.body, "timeouts.first_byte") {
+				t.Errorf("got %d %s", got.StatusCode, got.body)
+			}
+			if took := time.Since(start); took != 30*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if r := f.last(1); r.Result != feedback.Timeout || r.Attempts != 1 {
+				t.Errorf("recorded as %v after %d", r.Result, r.Attempts)
+			}
+			f.settled(1)
+		})
+	})
+}
+
+// An answer that pauses for longer than timeouts.idle is one that broke off.
+func TestIdleStream(t *testing.T) {
+	engines := map[string]http.HandlerFunc{"b1:8000": func(w http.ResponseWriter, r *http.Request) {
+		startEvents(w)
+		events(w, delta)
+		<-r.Context().Done()
+	}}
+	virtual(t, engines, func(s *setup) { s.transport.Idle = 10 * time.Second }, func(t *testing.T, f *fleet) {
+		start := time.Now()
+		got := f.send("POST", chatPath, chat("hello", streaming))
+		if rest, ok := strings.CutPrefix(got.body, delta); got.err == nil || !ok || !strings.Contains(rest, "timeouts.idle") {
+			t.Errorf("got %q, %v", got.body, got.err)
+		}
+		if took := time.Since(start); took != 10*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if r := f.last(1); r.Result != feedback.UpstreamAborted {
+			t.Errorf("recorded as %v", r.Result)
+		}
+		f.settled(1)
+	})
+}
+
+// FO-08: an address that swallows packets costs no more than timeouts.connect.
+func TestFO08BlackHole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := memhttp.NewNetwork()
+		hole, err := network.Listen("hole:8000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hole.Close()
+		s, err := network.Serve("b1:8000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeWhole(w) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		p := prepare(t, []string{"http://hole:8000", s.URL()}, func(s *setup) {
+			s.transport.DialContext = network.DialContext
+			s.config.Strategy = router.LeastOutstanding
+		})
+		front, err := network.Serve("router:80", p.handler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { front.Close() })
+		p.url, p.client = front.URL(), network.Client()
+		p.byURL("http://b1:8000").SetPeersInFlight(1)
+		start := time.Now()
+		wantOK(t, p.send("POST", chatPath, chat("hello")))
+		if took := time.Since(start); took != 3*time.Second || p.last(1).Attempts != 2 {
+			t.Errorf("took %v and %d attempts", took, p.last(1).Attempts)
+		}
+		p.byURL("http://b1:8000").SetPeersInFlight(0)
+		p.settled(1)
+	})
+}
+
+// queueing lets requests wait for the one slot there is.
+func queueing(s *setup) {
+	s.config.OnSaturation, s.config.ConcurrencyThreshold = router.Queue, 1
+	s.options.QueueWait = 5 * time.Second
+	s.options.Limits.MaxQueued = 3
+}
+
+// slowEngines have one engine that takes a while for everything.
+func slowEngines(each time.Duration) map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{"b1:8000": func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(each):
+			writeWhole(w)
+		case <-r.Context().Done():
+		}
+	}}
+}
+
+func TestQueueFirstComeFirstServed(t *testing.T) {
+	virtual(t, slowEngines(time.Second), queueing, func(t *testing.T, f *fleet) {
+		order := make(chan int, 4)
+		for i := range 4 {
+			go func() {
+				wantOKAsync(t, f.send("POST", chatPath, chat("hello")))
+				order <- i
+			}()
+			synctest.Wait()
+		}
+		start := time.Now()
+		for want := range 4 {
+			if got := <-order; got != want {
+				t.Errorf("request %d was served in place %d", got, want)
+			}
+			if took := time.Since(start); took != time.Duration(want+1)*time.Second {
+				t.Errorf("place %d after %v", want, took)
+			}
+		}
+		synctest.Wait()
+		f.settled(4)
+	})
+}
+
+func wantOKAsync(t *testing.T, a answer) {
+	if a.StatusCode != http.StatusOK {
+		t.Errorf("got %d %s", a.StatusCode, a.body)
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	virtual(t, slowEngines(time.Minute), queueing, func(t *testing.T, f *fleet) {
+		type late struct {
+			answer
+			after time.Duration
+		}
+		start := time.Now()
+		answers := make(chan late, 8)
+		for range 5 { // one is served, three wait, one finds the line full
+			go func() { answers <- late{f.send("POST", chatPath, chat("hello")), time.Since(start)} }()
+			synctest.Wait()
+		}
+		for i := range 4 {
+			a := <-answers
+			setting, after := "timeouts.queue", 5*time.Second
+			if i == 0 {
+				setting, after = "limits.max_queued", 0
+			}
+			kind, _ := jsonError(t, a.answer)
+			if a.StatusCode != http.StatusTooManyRequests || kind != "rate_limit_error" || !strings.Contains(a.body, setting) || a.Header.Get("Retry-After") == "" || a.after != after {
+				t.Errorf("answer %d after %v: %d %s", i, a.after, a.StatusCode, a.body)
+			}
+		}
+		if a := <-answers; a.StatusCode != http.StatusOK {
+			t.Errorf("got %d %s", a.StatusCode, a.body)
+		}
+		synctest.Wait()
+		f.settled(5)
+	})
+}
+
+// A client that leaves the line gives its place up; nobody behind it waits longer.
+func TestQueueClientLeaves(t *testing.T) {
+	virtual(t, slowEngines(2*time.Second), queueing, func(t *testing.T, f *fleet) {
+		first := make(chan struct{})
+		go func() {
+			wantOKAsync(t, f.send("POST", chatPath, chat("first")))
+			close(first)
+		}()
+		synctest.Wait()
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		gone := make(chan error, 1)
+		go func() {
+			resp, err := f.client.Do(f.request(ctx, "POST", chatPath, strings.NewReader(chat("second"))))
+			if err == nil {
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			gone <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		wantOK(t, f.send("POST", chatPath, chat("third")))
+		if took := time.Since(start); took != 4*time.Second {
+			t.Errorf("the third took %v", took)
+		}
+		<-first
+		if err := <-gone; err == nil {
+			t.Error("the second had an answer")
+		}
+		synctest.Wait()
+		f.settled(3)
+		if r := f.last(1); r.Result != feedback.ClientClosed || r.Attempts != 0 {
+			t.Errorf("recorded as %v after %d", r.Result, r.Attempts)
+		}
+	})
+}
