@@ -26,7 +26,7 @@ func parseLines(lines []byte, d *dialect) (table, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(lines))
 	if err != nil {
-		return nil, fmt.Errorf("not a metrics page: %w", err)
+		return nil, fmt.Errorf("not a metrics page: %.200s", err) // it may quote what it met at any length
 	}
 	t := make(table, len(families))
 	for name, family := range families {
