@@ -34,9 +34,6 @@ func Parse(page []byte, contentType string) (*Page, error) {
 	return &Page{dialect: d, table: t}, nil
 }
 
-// Engine returns whose page it is, "vllm" or "sglang".
-func (p *Page) Engine() string { return p.dialect.engine }
-
 // State returns what the page says of one data-parallel rank, or, for
 // [backends.NoRank], of the whole engine. It fails for a rank that the page does not
 // know. At is left for the caller to set.
