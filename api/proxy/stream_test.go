@@ -77,7 +77,7 @@ func TestPS01ClientLeavesBeforeHeaders(t *testing.T) {
 
 // Middleware that catches panics must neither see a stack nor write into the answer.
 func TestPS03ResetInTheMiddle(t *testing.T) {
-	var caught []any
+	caught := make(chan any, 4)
 	f := start(t, []string{engine(t, func(w http.ResponseWriter, _ *http.Request) {
 		startEvents(w)
 		events(w, delta, delta, delta)
@@ -87,7 +87,7 @@ func TestPS03ResetInTheMiddle(t *testing.T) {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				defer func() {
 					if cause := recover(); cause != nil {
-						caught = append(caught, cause)
+						caught <- cause
 						if cause != http.ErrAbortHandler {
 							http.Error(w, "Internal Server Error", http.StatusInternalServerError)
 							return
@@ -110,8 +110,8 @@ func TestPS03ResetInTheMiddle(t *testing.T) {
 	if r.Result != feedback.UpstreamAborted || r.Status != http.StatusOK {
 		t.Errorf("record: %v, status %d", r.Result, r.Status)
 	}
-	if len(caught) != 1 || caught[0] != http.ErrAbortHandler {
-		t.Errorf("the middleware caught %v", caught)
+	if cause := <-caught; cause != http.ErrAbortHandler || len(caught) != 0 {
+		t.Errorf("the middleware caught %v", cause)
 	}
 	if log := f.log.String(); log != "" {
 		t.Errorf("logged: %s", log)
