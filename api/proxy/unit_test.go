@@ -1,0 +1,258 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/router"
+)
+
+func TestNewNamesWhatIsWrong(t *testing.T) {
+	r, c := router.New(router.Options{}), transport.New(transport.Config{})
+	t.Cleanup(c.Close)
+	for want, o := range map[string]Options{
+		"router":                        {Transport: c},
+		"transport":                     {Router: r},
+		"limits.body_bytes":             {Router: r, Transport: c, Limits: Limits{BodyBytes: -1}},
+		"limits.bodies_in_flight_bytes": {Router: r, Transport: c, Limits: Limits{BodiesInFlightBytes: 1}},
+		"limits.max_queued":             {Router: r, Transport: c, Limits: Limits{MaxQueued: -1}},
+		"timeouts.queue":                {Router: r, Transport: c, QueueWait: -1},
+	} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New: %v, want an error about %s", err, want)
+		}
+	}
+	if _, err := New(Options{Router: r, Transport: c}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadAll(t *testing.T) {
+	const limit = 100_000
+	for _, length := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, limit - 1, limit, limit + 1, 3 * limit} {
+		for _, known := range []bool{true, false} {
+			for _, wrap := range []func(io.Reader) io.Reader{
+				func(r io.Reader) io.Reader { return r }, iotest.DataErrReader, iotest.HalfReader,
+			} {
+				budget := bodyBudget{limit: 10 * limit}
+				b := payload{budget: &budget}
+				size := int64(-1)
+				if known {
+					size = int64(length)
+				}
+				text := strings.Repeat("x", length)
+				var err error
+				if size > limit { // refused before it is read
+					err = errTooLarge
+				} else {
+					err = b.readAll(wrap(strings.NewReader(text)), size, limit)
+				}
+				switch {
+				case length > limit:
+					if !errors.Is(err, errTooLarge) {
+						t.Errorf("%d bytes: %v", length, err)
+					}
+				case err != nil || string(b.bytes) != text:
+					t.Errorf("%d bytes: read %d, %v", length, len(b.bytes), err)
+				case budget.held.Load() != int64(length):
+					t.Errorf("%d bytes: %d are held", length, budget.held.Load())
+				}
+				b.release()
+				b.release()
+				if held := budget.held.Load(); held != 0 {
+					t.Errorf("%d bytes: %d are held after release", length, held)
+				}
+			}
+		}
+	}
+}
+
+func TestReadAllWithoutRoom(t *testing.T) {
+	budget := bodyBudget{limit: 100}
+	for _, size := range []int64{101, -1} {
+		b := payload{budget: &budget}
+		if err := b.readAll(strings.NewReader(strings.Repeat("x", 101)), size, 1000); !errors.Is(err, errBusy) {
+			t.Errorf("size %d: %v", size, err)
+		}
+		b.release()
+		if held := budget.held.Load(); held != 0 {
+			t.Errorf("%d bytes are held", held)
+		}
+	}
+}
+
+func TestReadAllFails(t *testing.T) {
+	budget := bodyBudget{limit: 100}
+	b := payload{budget: &budget}
+	if err := b.readAll(iotest.ErrReader(io.ErrUnexpectedEOF), 50, 100); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	b.release()
+}
+
+func TestPrintable(t *testing.T) {
+	for s, want := range map[string]bool{
+		"": false, "a": true, "~": true, " a": false, "a b": true, "a\x7f": false, "a\n": false, "é": false,
+		strings.Repeat("x", 64): true, strings.Repeat("x", 65): false,
+	} {
+		if got := printable(s, 64); got != want {
+			t.Errorf("printable(%q) = %v", s, got)
+		}
+	}
+}
+
+func TestTraceID(t *testing.T) {
+	const id = "4bf92f3577b34da6a3ce929d0e0e4736"
+	for header, want := range map[string]string{
+		"00-" + id + "-00f067aa0ba902b7-01":                  id,
+		"cc-" + id + "-00f067aa0ba902b7-01-more":             id,
+		"00-" + strings.ToUpper(id) + "-00f067aa0ba902b7-01": "",
+		"00-" + id + "-00f067aa0ba902b7":                     "",
+		"00_" + id + "-00f067aa0ba902b7-01":                  "",
+		"":                                                   "",
+	} {
+		if got := traceID(header); got != want {
+			t.Errorf("traceID(%q) = %q", header, got)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "0": 0, "-5": 0, "NaN": 0, "7": 7 * time.Second, "0.5": time.Second / 2, "1e300": 24 * time.Hour, "+Inf": 24 * time.Hour,
+		"Sun, 01 Mar 2026 12:00:30 GMT": 30 * time.Second, "Sun, 01 Mar 2026 11:00:00 GMT": 0, "soon": 0,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
+			t.Errorf("Retry-After %q: %v, want %v", value, got, want)
+		}
+	}
+}
+
+func TestStoredAnswers(t *testing.T) {
+	var s storedAnswers
+	now := time.Unix(1_000_000, 0)
+	put := func(i int) { s.put(storedAnswer{id: fmt.Sprint(i), backend: "b", used: now}) }
+	for i := range maxStored {
+		put(i)
+	}
+	if _, ok := s.get("0", now); !ok { // used last now
+		t.Fatal("0 is gone")
+	}
+	put(maxStored)
+	put(maxStored)
+	for id, want := range map[string]bool{"0": true, "1": false, "2": true, fmt.Sprint(maxStored): true} {
+		if _, ok := s.get(id, now); ok != want {
+			t.Errorf("%s: %v", id, ok)
+		}
+	}
+	if len(s.byID) != maxStored || s.order.Len() != maxStored {
+		t.Errorf("%d and %d entries", len(s.byID), s.order.Len())
+	}
+	now = now.Add(storedLife + time.Second)
+	if _, ok := s.get("0", now); ok || len(s.byID) != 0 {
+		t.Errorf("%d entries outlived their time", len(s.byID))
+	}
+}
+
+func TestUsageMemoryIsBounded(t *testing.T) {
+	var m usageMemory
+	all := make([]backends.Backend, 2*maxStances)
+	for i := range all {
+		m.learn(&all[i], usageRefused)
+	}
+	if len(m.stances) > maxStances || m.stance(&all[len(all)-1]) != usageRefused {
+		t.Errorf("%d remembered", len(m.stances))
+	}
+}
+
+func TestBlamesUsage(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		body   string
+		known  usageStance
+		want   bool
+	}{
+		{400, "extra inputs not permitted", usageUntried, true},
+		{422, "extra inputs not permitted", usageUntried, true},
+		{500, "extra inputs not permitted", usageUntried, false},
+		{400, "extra inputs not permitted", usageGiven, false},
+		{400, "Stream_Options is unknown", usageGiven, true},
+		{400, "maximum context length is 8192", usageUntried, false},
+		{400, "", usageUntried, true},
+	} {
+		if got := blamesUsage(test.status, []byte(test.body), test.known); got != test.want {
+			t.Errorf("%d %q, stance %d: %v", test.status, test.body, test.known, got)
+		}
+	}
+}
+
+func TestBetweenEvents(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": true, "\n\n": true, "data: x\n\n": true, "data: x\r\n\r\n": true, "data: x\r\r": true,
+		"data: x": false, "data: x\n": false, "data: x\r\n": false, "\n": false,
+	} {
+		for _, pieces := range [][]string{{text}, strings.Split(text, "")} {
+			w := newReply(httptest.NewRecorder())
+			for _, p := range pieces {
+				io.WriteString(&w, p)
+			}
+			if got := w.betweenEvents(); got != want {
+				t.Errorf("%q in %d pieces: %v", text, len(pieces), got)
+			}
+		}
+	}
+}
+
+func TestRemoveHopByHop(t *testing.T) {
+	h := http.Header{
+		"Connection": {"close, x-one", " X-Two ,,"}, "X-One": {"1"}, "X-Two": {"2"}, "X-Three": {"3"}, "Trailer": {"X"},
+	}
+	removeHopByHop(h)
+	if len(h) != 1 || h.Get("X-Three") != "3" {
+		t.Errorf("left: %v", h)
+	}
+}
+
+func TestErrorResults(t *testing.T) {
+	for code, want := range map[Code]feedback.Result{
+		CodeInvalidRequest: feedback.Rejected, CodeModelNotFound: feedback.NotFound, CodeNotFound: feedback.NotFound,
+		CodeMethodNotAllowed: feedback.Rejected, CodeBodyTooLarge: feedback.Rejected, CodeUnsupportedEncoding: feedback.Rejected,
+		CodeNotImplemented: feedback.Rejected, CodeNotReady: feedback.NoBackend, CodeSaturated: feedback.Saturated,
+		CodeBusy: feedback.Saturated, CodeNoBackend: feedback.NoBackend, CodeUnavailable: feedback.Unavailable,
+		CodeTimeout: feedback.Timeout, CodeBroken: feedback.UpstreamAborted, CodeInternal: feedback.RouterError,
+	} {
+		if got := (&Error{Code: code}).result(); got != want {
+			t.Errorf("%s is recorded as %v, want %v", code, got, want)
+		}
+	}
+}
+
+func TestErrorHeaders(t *testing.T) {
+	w := httptest.NewRecorder()
+	(&Error{Status: 503, RetryAfter: 1500 * time.Millisecond, Allow: []string{"GET", "PUT"}}).WriteJSON(w, map[string]int{"a": 1})
+	if h := w.Header(); w.Code != 503 || h.Get("Retry-After") != "2" || h.Get("Allow") != "GET, PUT" || w.Body.String() != `{"a":1}` || h.Get("Content-Length") != "7" {
+		t.Errorf("got %d %v %s", w.Code, h, w.Body)
+	}
+}
+
+func TestIsEvents(t *testing.T) {
+	for contentType, want := range map[string]bool{
+		"text/event-stream": true, "Text/Event-Stream; charset=utf-8": true, "text/event-stream; broken=": true,
+		"application/json": false, "": false,
+	} {
+		if got := isEvents(http.Header{"Content-Type": {contentType}}); got != want {
+			t.Errorf("%q: %v", contentType, got)
+		}
+	}
+}
