@@ -65,8 +65,8 @@ func DefaultConfig() Config {
 
 // Validate names every setting that makes no sense by its flag, and what it may be.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var wrong []string
+	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if len(c.Strategies) == 0 {
 		bad("--strategy: name at least one of %s", strings.Join(router.Strategies(), ", "))
 	}
@@ -91,10 +91,13 @@ func (c Config) Validate() error {
 		bad("--speed: %v is not in %v..%v", c.Speed, minSpeed, maxSpeed)
 	}
 	if _, err := enginesim.ProfileByName(c.Profile); err != nil {
-		bad("--profile: %w", err)
+		bad("--profile: %v", err)
 	}
 	if c.KVTokens < 0 {
 		bad("--kv-tokens: %d is negative", c.KVTokens)
 	}
-	return errors.Join(errs...)
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
 }

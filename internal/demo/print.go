@@ -58,23 +58,25 @@ const slowShare = 0.25
 
 // remarks says what the figures mean, and what is wrong with them.
 func remarks(cfg Config, results []Result, late time.Duration) []string {
-	lines := []string{meaning(results)}
+	simulated := hops * late.Seconds() * cfg.Speed
+	slow := slices.ContainsFunc(results, func(r Result) bool { return simulated > slowShare*r.TTFTP50 && r.TTFTP50 > 0 })
+	lines := []string{meaning(results, !slow)}
 	lines = append(lines, fmt.Sprintf("Hit rate: cached ÷ prompt tokens, as the engines report them. TTFT: at the client, in simulated seconds (the clock's × %g).", cfg.Speed))
 	for _, r := range results {
 		if r.Err != nil {
 			lines = append(lines, fmt.Sprintf("%s: %d of %d requests failed; the first: %v", r.Strategy, r.Errors, r.Requests, r.Err))
 		}
 	}
-	simulated := hops * late.Seconds() * cfg.Speed
-	if slices.ContainsFunc(results, func(r Result) bool { return simulated > slowShare*r.TTFTP50 && r.TTFTP50 > 0 }) {
+	if slow {
 		lines = append(lines, fmt.Sprintf("This machine is too busy for --speed %g: times to first token include about %.2f s that no engine took. Try --speed %.3g.",
 			cfg.Speed, simulated, max(cfg.Speed/4, minSpeed)))
 	}
 	return lines
 }
 
-// meaning compares the router's own strategy with placing at random, where both ran.
-func meaning(results []Result) string {
+// meaning compares the router's own strategy with placing at random, where both ran,
+// and their times where those can be trusted.
+func meaning(results []Result, timed bool) string {
 	find := func(strategy string) *Result {
 		i := slices.IndexFunc(results, func(r Result) bool { return r.Strategy == strategy && r.Requests > r.Errors })
 		if i < 0 {
@@ -91,7 +93,7 @@ func meaning(results []Result) string {
 	if missed(aware) > 0 {
 		text += fmt.Sprintf(": the engines computed %.1f times fewer prompt tokens", missed(random)/missed(aware))
 	}
-	if aware.TTFTP50 > 0 {
+	if timed && aware.TTFTP50 > 0 {
 		text += fmt.Sprintf(", and half of the answers began %.1f times sooner", random.TTFTP50/aware.TTFTP50)
 	}
 	return text + "."

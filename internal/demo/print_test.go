@@ -42,11 +42,11 @@ PREFIX_AWARE: 3 of 400 requests failed; the first: the stream broke off
 }
 
 func TestRemarks(t *testing.T) {
-	if got := meaning(twoResults[:1]); !strings.Contains(got, "PREFIX_AWARE") {
+	if got := meaning(twoResults[:1], true); !strings.Contains(got, "PREFIX_AWARE") {
 		t.Errorf("one strategy alone: %q", got)
 	}
 	slow := strings.Join(remarks(DefaultConfig(), twoResults, 10*time.Millisecond), "\n")
-	if !strings.Contains(slow, "too busy for --speed 20") || !strings.Contains(slow, "--speed 5.") {
+	if strings.Contains(slow, "sooner") || !strings.Contains(slow, "too busy for --speed 20") || !strings.Contains(slow, "--speed 5.") {
 		t.Errorf("a slow machine goes without a remark: %q", slow)
 	}
 }

@@ -30,6 +30,7 @@ type ask struct {
 	pin      string // backend
 	whole    bool   // not streamed
 	model    string // empty is the doubles'
+	id       string // of the request; empty is a new one
 }
 
 // reply is what came back.
@@ -79,7 +80,10 @@ func (f *fleet) open(ctx context.Context, a ask) (*http.Response, reply, error) 
 	if err != nil {
 		f.t.Error(err)
 	}
-	r := reply{id: fmt.Sprintf("request-%d", requests.Add(1))}
+	r := reply{id: a.id}
+	if r.id == "" {
+		r.id = fmt.Sprintf("request-%d", requests.Add(1))
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+"/v1/chat/completions", strings.NewReader(string(data)))
 	if err != nil {
 		f.t.Error(err)
