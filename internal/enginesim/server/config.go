@@ -60,6 +60,13 @@ type Config struct {
 	OutputTokens int
 	// NoPrefixCaching makes every prompt a miss.
 	NoPrefixCaching bool
+	// MetricsGeneration is the release whose names and labels /metrics has, see
+	// [MetricsGenerations]; empty is the current one.
+	MetricsGeneration string
+	// Overcount makes the prefix cache's counters count a request's lookup again
+	// in every step that finds no memory for it, as vLLM did until July 2026
+	// (#48860).
+	Overcount bool
 	// Jitter is the relative standard deviation of step times, at most 0.3; 0
 	// is none. It is repeatable by Seed.
 	Jitter float64
@@ -110,6 +117,11 @@ func (c *Config) Validate() error {
 	if c.Engines < 0 || c.Engines > maxEngines {
 		errs = append(errs, fmt.Errorf("engines: must be between 1 and %d, is %d", maxEngines, c.Engines))
 	}
+	if era, err := parseEra(c.MetricsGeneration); err != nil {
+		errs = append(errs, err)
+	} else if era == eraV0 && c.Engines > 1 {
+		errs = append(errs, errors.New("engines: more than 1 are no part of metrics_generation v0"))
+	}
 	if c.OutputTokens < 0 {
 		errs = append(errs, fmt.Errorf("output_tokens: must be >= 0, is %d", c.OutputTokens))
 	}
@@ -140,6 +152,7 @@ func (c *Config) engine() (enginesim.Config, error) {
 		MaxSeqs:              c.MaxSeqs,
 		MaxBatchedTokens:     c.MaxBatchedTokens,
 		DisablePrefixCaching: c.NoPrefixCaching,
+		RecountLookups:       c.Overcount,
 		Jitter:               c.Jitter,
 		Seed:                 c.Seed,
 	}, nil

@@ -44,6 +44,10 @@ type faultRequest struct {
 	Slow *float64 `json:"slow"`
 	// Sleep puts the engines to sleep or wakes them.
 	Sleep *bool `json:"sleep"`
+	// Restart puts engines in the place of these that know nothing and count from
+	// 0, and breaks the connections of the requests under way. The engines' own
+	// faults, slow and sleep, end with it.
+	Restart bool `json:"restart"`
 	// Unhealthy makes /health and /ping answer 503.
 	Unhealthy *bool `json:"unhealthy"`
 	// Clear ends all faults, before the others of this body take effect.
@@ -180,6 +184,12 @@ func (s *Server) handleFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.faults.apply(&req)
+	if req.Restart {
+		if err := s.fleet.restart(); err != nil {
+			writeError(w, badRequest("fault: "+err.Error(), ""))
+			return
+		}
+	}
 	s.fleet.each(func(now time.Duration, engine *enginesim.Engine) {
 		applyToEngine(now, engine, &req)
 	})

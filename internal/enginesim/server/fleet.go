@@ -19,6 +19,7 @@ const minWait = time.Microsecond
 
 // fleet is the data-parallel engines of one server and the clock they share.
 type fleet struct {
+	model enginesim.Config // of the first engine
 	start time.Time
 	speed float64
 	wake  chan struct{}
@@ -26,12 +27,21 @@ type fleet struct {
 
 	mu      sync.Mutex // guards all below and the state of every choice
 	engines []*enginesim.Engine
+	life    *life
 	stopped bool
 	totals  totals
 	recent  []requestRecord // the last finished requests, oldest first
 }
 
-// totals are sums over all requests since the start.
+// life is the time between two restarts.
+type life struct {
+	started time.Time
+	over    chan struct{} // closed when it ends
+}
+
+func newLife() *life { return &life{started: time.Now(), over: make(chan struct{})} }
+
+// totals are sums over all requests of this life.
 type totals struct {
 	Requests         int64 `json:"requests"`
 	PromptTokens     int64 `json:"prompt_tokens"`
@@ -59,20 +69,50 @@ const maxRecent = 256
 
 func newFleet(cfg enginesim.Config, engines int, speed float64) (*fleet, error) {
 	f := &fleet{
+		model: cfg,
 		start: time.Now(),
 		speed: speed,
 		wake:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
+		life:  newLife(),
 	}
-	for range engines {
+	var err error
+	f.engines, err = newEngines(cfg, engines)
+	return f, err
+}
+
+func newEngines(cfg enginesim.Config, n int) ([]*enginesim.Engine, error) {
+	engines := make([]*enginesim.Engine, n)
+	for i := range engines {
 		engine, err := enginesim.New(cfg)
 		if err != nil {
 			return nil, err
 		}
-		f.engines = append(f.engines, engine)
+		engines[i] = engine
 		cfg.Seed++
 	}
-	return f, nil
+	return engines, nil
+}
+
+// restart replaces the engines by new ones, as if the process had been: what they
+// held, computed and counted is gone.
+func (f *fleet) restart() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	engines, err := newEngines(f.model, len(f.engines))
+	if err != nil {
+		return err
+	}
+	close(f.life.over)
+	f.engines, f.life, f.totals, f.recent = engines, newLife(), totals{}, nil
+	return nil
+}
+
+// current returns the life that is now.
+func (f *fleet) current() *life {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.life
 }
 
 // now returns the model time.
@@ -207,8 +247,8 @@ func (f *fleet) submit(gen *generation, rank int) error {
 		if rank < 0 {
 			c.engine = f.leastLoaded()
 		}
-		c.request.Tag = c
-		seq, err := f.engines[c.engine].Submit(now, c.request)
+		c.request.Tag, c.on = c, f.engines[c.engine]
+		seq, err := c.on.Submit(now, c.request)
 		if err != nil {
 			f.abortLocked(gen, now)
 			return err
@@ -247,7 +287,7 @@ func (f *fleet) abort(gen *generation) {
 
 func (f *fleet) abortLocked(gen *generation, now time.Duration) {
 	for _, c := range gen.choices {
-		if c.seq != nil && f.engines[c.engine].Abort(now, c.seq) {
+		if c.seq != nil && c.on == f.engines[c.engine] && c.on.Abort(now, c.seq) {
 			f.record(c, c.seq.Progress(), true)
 		}
 	}
@@ -278,9 +318,10 @@ func (f *fleet) inFlight() int {
 	return n
 }
 
-// stats returns the statistics of every engine at the present.
-func (f *fleet) stats() []enginesim.Stats {
-	var all []enginesim.Stats
+// stats returns the statistics of every engine at the present, and when they were
+// started.
+func (f *fleet) stats() (all []enginesim.Stats, started time.Time) {
+	started = f.current().started
 	f.each(func(_ time.Duration, engine *enginesim.Engine) { all = append(all, engine.Stats()) })
-	return all
+	return all, started
 }

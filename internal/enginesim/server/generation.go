@@ -52,6 +52,7 @@ type choice struct {
 
 	// Guarded by the fleet's mu.
 	seq      *enginesim.Sequence
+	on       *enginesim.Engine // which may be of an earlier life
 	tokens   int
 	finished bool
 }

@@ -30,10 +30,10 @@ type modelList struct {
 
 // handleModels serves GET /v1/models: the base model and its adapters.
 func (s *Server) handleModels(w http.ResponseWriter, _ *http.Request) {
-	list := modelList{Object: "list"}
+	list, created := modelList{Object: "list"}, s.fleet.current().started.Unix()
 	for i, name := range s.cfg.Model {
 		card := modelCard{
-			ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "vllm", Root: name, Permission: []string{},
+			ID: name, Object: "model", Created: created, OwnedBy: "vllm", Root: name, Permission: []string{},
 		}
 		if i == 0 {
 			card.MaxModelLen = &s.maxTokens
@@ -130,7 +130,8 @@ type engineState struct {
 // handleState serves GET /sim/state.
 func (s *Server) handleState(w http.ResponseWriter, _ *http.Request) {
 	st := state{Speed: s.cfg.Speed}
-	for _, e := range s.fleet.stats() {
+	engines, _ := s.fleet.stats()
+	for _, e := range engines {
 		st.Engines = append(st.Engines, engineState{
 			Arriving: e.Arriving, Waiting: e.Waiting, Running: e.Running,
 			BlockSize: e.BlockSize, TotalBlocks: e.TotalBlocks, FreeBlocks: e.FreeBlocks,

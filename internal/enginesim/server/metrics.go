@@ -18,6 +18,7 @@ const metricsContentType = "text/plain; version=0.0.4; charset=utf-8"
 // and TYPE, labels sorted, floats with a decimal point.
 type exposition struct {
 	bytes.Buffer
+	era     era
 	model   string
 	created float64 // unix seconds
 }
@@ -84,20 +85,32 @@ func (x *exposition) counter(all []enginesim.Stats, m perEngine) {
 }
 
 func (x *exposition) series(all []enginesim.Stats, name string, m perEngine) {
-	for e := range all {
-		engine := strconv.Itoa(e)
+	for e := range x.era.shown(all) {
 		if m.label == "" {
-			x.sample(name, m.value(&all[e], 0), "engine", engine, "model_name", x.model)
+			x.sample(name, m.value(&all[e], 0), x.labels(e, "", "")...)
 			continue
 		}
 		for i, value := range m.values {
-			labels := []string{"engine", engine, "model_name", x.model, m.label, value}
-			if m.label < "model_name" {
-				labels = []string{"engine", engine, m.label, value, "model_name", x.model}
-			}
-			x.sample(name, m.value(&all[e], i), labels...)
+			x.sample(name, m.value(&all[e], i), x.labels(e, m.label, value)...)
 		}
 	}
+}
+
+// labels returns the labels of an engine's series, and one more unless it has no
+// name.
+func (x *exposition) labels(engine int, name, value string) []string {
+	var labels []string
+	if x.era != eraV0 {
+		labels = append(labels, "engine", strconv.Itoa(engine))
+	}
+	if name != "" && name < "model_name" {
+		labels = append(labels, name, value)
+	}
+	labels = append(labels, "model_name", x.model)
+	if name > "model_name" {
+		labels = append(labels, name, value)
+	}
+	return labels
 }
 
 // histogram writes a histogram for all engines.
@@ -105,8 +118,8 @@ func (x *exposition) histogram(
 	all []enginesim.Stats, name, help string, get func(*enginesim.Stats) *enginesim.Histogram,
 ) {
 	x.family(name, "histogram", help)
-	for e := range all {
-		engine, h := strconv.Itoa(e), get(&all[e])
+	for e := range x.era.shown(all) {
+		h := get(&all[e])
 		var below uint64
 		for i, count := range h.Counts {
 			below += count
@@ -114,23 +127,23 @@ func (x *exposition) histogram(
 			if i < len(h.Bounds) {
 				bound = h.Bounds[i]
 			}
-			x.sample(name+"_bucket", float64(below), "engine", engine, "le", formatValue(bound), "model_name", x.model)
+			x.sample(name+"_bucket", float64(below), x.labels(e, "le", formatValue(bound))...)
 		}
-		x.sample(name+"_count", float64(h.Count), "engine", engine, "model_name", x.model)
-		x.sample(name+"_sum", h.Sum, "engine", engine, "model_name", x.model)
+		x.sample(name+"_count", float64(h.Count), x.labels(e, "", "")...)
+		x.sample(name+"_sum", h.Sum, x.labels(e, "", "")...)
 	}
 	x.family(name+"_created", "gauge", help)
-	for e := range all {
-		x.sample(name+"_created", x.created, "engine", strconv.Itoa(e), "model_name", x.model)
+	for e := range x.era.shown(all) {
+		x.sample(name+"_created", x.created, x.labels(e, "", "")...)
 	}
 }
 
 // handleMetrics serves GET /metrics.
 func (s *Server) handleMetrics(w http.ResponseWriter, _ *http.Request) {
-	all := s.fleet.stats()
-	x := &exposition{model: s.cfg.Model[0], created: float64(s.started.UnixNano()) / 1e9}
+	all, started := s.fleet.stats()
+	x := &exposition{era: s.era, model: s.cfg.Model[0], created: float64(started.UnixNano()) / 1e9}
 	x.family("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.")
-	x.sample("process_start_time_seconds", math.Trunc(x.created))
+	x.sample("process_start_time_seconds", math.Trunc(x.created*100)/100)
 	x.gauges(all)
 	x.counters(all)
 	x.histograms(all)

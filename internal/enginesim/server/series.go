@@ -28,6 +28,26 @@ func (x *exposition) gauges(all []enginesim.Stats) {
 		name: "vllm:num_requests_waiting", help: "Number of requests waiting to be processed.",
 		value: func(st *enginesim.Stats, _ int) float64 { return float64(st.Waiting) },
 	})
+	for _, name := range x.era.usage() {
+		x.gauge(all, perEngine{
+			name: name, help: "KV-cache usage. 1 means 100 percent usage.",
+			value: func(st *enginesim.Stats, _ int) float64 { return st.KVUsage },
+		})
+	}
+	switch x.era {
+	case eraV0:
+		x.gauge(all, perEngine{name: "vllm:num_requests_swapped", help: "Not modelled, always 0.", value: zero})
+		x.gauge(all, perEngine{name: "vllm:cpu_cache_usage_perc", help: "Not modelled, always 0.", value: zero})
+		x.gauge(all, perEngine{
+			name: "vllm:gpu_prefix_cache_hit_rate", help: "GPU prefix cache block hit rate.", value: hitRate,
+		})
+	case eraCurrent:
+		x.currentGauges(all)
+	}
+}
+
+// currentGauges writes those that older releases have not.
+func (x *exposition) currentGauges(all []enginesim.Stats) {
 	x.gauge(all, perEngine{
 		name: "vllm:num_requests_waiting_by_reason", help: "Number of requests waiting to be processed, by reason.",
 		label: "reason", values: waitingReasons,
@@ -48,10 +68,6 @@ func (x *exposition) gauges(all []enginesim.Stats) {
 			return 1
 		},
 	})
-	x.gauge(all, perEngine{
-		name: "vllm:kv_cache_usage_perc", help: "KV-cache usage. 1 means 100 percent usage.",
-		value: func(st *enginesim.Stats, _ int) float64 { return st.KVUsage },
-	})
 }
 
 // counters writes what only grows.
@@ -61,20 +77,46 @@ func (x *exposition) counters(all []enginesim.Stats) {
 			return float64(get(st))
 		}})
 	}
-	plain("vllm:prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.",
-		func(st *enginesim.Stats) int64 { return st.PrefixQueries })
-	plain("vllm:prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.",
-		func(st *enginesim.Stats) int64 { return st.PrefixHits })
+	names, unit := x.era.lookups(all[0].BlockSize)
+	for _, name := range names {
+		plain(name+"_queries", "Prefix cache queries, in terms of number of queried tokens.",
+			func(st *enginesim.Stats) int64 { return st.PrefixQueries / unit })
+		plain(name+"_hits", "Prefix cache hits, in terms of number of cached tokens.",
+			func(st *enginesim.Stats) int64 { return st.PrefixHits / unit })
+	}
+	plain("vllm:num_preemptions", "Cumulative number of preemption from the engine.",
+		func(st *enginesim.Stats) int64 { return st.Preemptions })
+	plain("vllm:prompt_tokens", "Number of prefill tokens processed.",
+		func(st *enginesim.Stats) int64 { return st.PromptTokens })
+	plain("vllm:generation_tokens", "Number of generation tokens processed.",
+		func(st *enginesim.Stats) int64 { return st.GenerationTokens })
+	reasons := finishedReasons
+	if x.era < eraCurrent {
+		reasons = reasons[:3]
+	}
+	x.counter(all, perEngine{
+		name: "vllm:request_success", help: "Count of successfully processed requests.",
+		label: "finished_reason", values: reasons,
+		value: func(st *enginesim.Stats, i int) float64 {
+			if i >= len(st.Finished) {
+				return 0
+			}
+			return float64(st.Finished[i])
+		},
+	})
+	if x.era == eraCurrent {
+		x.currentCounters(all)
+	}
+}
+
+// currentCounters writes those that older releases have not.
+func (x *exposition) currentCounters(all []enginesim.Stats) {
 	for _, name := range []string{
 		"vllm:external_prefix_cache_queries", "vllm:external_prefix_cache_hits",
 		"vllm:mm_cache_queries", "vllm:mm_cache_hits",
 	} {
 		x.counter(all, perEngine{name: name, help: "Not modelled, always 0.", value: zero})
 	}
-	plain("vllm:num_preemptions", "Cumulative number of preemption from the engine.",
-		func(st *enginesim.Stats) int64 { return st.Preemptions })
-	plain("vllm:prompt_tokens", "Number of prefill tokens processed.",
-		func(st *enginesim.Stats) int64 { return st.PromptTokens })
 	x.counter(all, perEngine{
 		name: "vllm:prompt_tokens_by_source", help: "Number of prefill tokens processed, by source.",
 		label: "source", values: promptSources,
@@ -82,19 +124,9 @@ func (x *exposition) counters(all []enginesim.Stats) {
 			return float64([]int64{st.PromptTokens - st.PromptTokensCached, st.PromptTokensCached, 0}[i])
 		},
 	})
-	plain("vllm:prompt_tokens_cached", "Number of prompt tokens found in a cache.",
-		func(st *enginesim.Stats) int64 { return st.PromptTokensCached })
-	plain("vllm:generation_tokens", "Number of generation tokens processed.",
-		func(st *enginesim.Stats) int64 { return st.GenerationTokens })
 	x.counter(all, perEngine{
-		name: "vllm:request_success", help: "Count of successfully processed requests.",
-		label: "finished_reason", values: finishedReasons,
-		value: func(st *enginesim.Stats, i int) float64 {
-			if i >= len(st.Finished) {
-				return 0
-			}
-			return float64(st.Finished[i])
-		},
+		name: "vllm:prompt_tokens_cached", help: "Number of prompt tokens found in a cache.",
+		value: func(st *enginesim.Stats, _ int) float64 { return float64(st.PromptTokensCached) },
 	})
 }
 
@@ -153,7 +185,9 @@ func (x *exposition) histograms(all []enginesim.Stats) {
 			func(st *enginesim.Stats) *enginesim.Histogram { return &st.IterationTokens },
 		},
 	} {
-		x.histogram(all, "vllm:"+h.name, h.help, h.get)
+		if name := x.era.histogram(h.name); name != "" {
+			x.histogram(all, "vllm:"+name, h.help, h.get)
+		}
 	}
 }
 
@@ -165,12 +199,16 @@ func (x *exposition) cacheConfig(all []enginesim.Stats) {
 	for _, st := range all {
 		total += st.TotalBlocks
 	}
+	if x.era < eraCurrent {
+		x.oldCacheConfig(total, all[0])
+		return
+	}
 	for e, st := range all {
 		tokens := st.TotalBlocks * st.BlockSize
 		x.sample("vllm:cache_config_info", 1,
 			"block_size", strconv.Itoa(st.BlockSize),
 			"cache_dtype", "auto",
-			"enable_prefix_caching", map[bool]string{true: "False", false: "True"}[st.NoPrefixCaching],
+			"enable_prefix_caching", pythonBool(!st.NoPrefixCaching),
 			"engine", strconv.Itoa(e),
 			"gpu_memory_utilization", "0.92",
 			"hash_block_size", "None",
@@ -183,4 +221,31 @@ func (x *exposition) cacheConfig(all []enginesim.Stats) {
 			"sliding_window", "None",
 		)
 	}
+}
+
+// oldCacheConfig writes what releases before the current one say, which is the same
+// for all engines.
+func (x *exposition) oldCacheConfig(blocks int, st enginesim.Stats) {
+	labels := []string{
+		"block_size", strconv.Itoa(st.BlockSize),
+		"cache_dtype", "auto",
+		"enable_prefix_caching", pythonBool(!st.NoPrefixCaching),
+	}
+	if x.era != eraV0 {
+		labels = append(labels, "engine", "0")
+	}
+	labels = append(labels,
+		"gpu_memory_utilization", "0.9",
+		"num_gpu_blocks", strconv.Itoa(blocks),
+		"num_gpu_blocks_override", "None",
+		"sliding_window", "None",
+	)
+	x.sample("vllm:cache_config_info", 1, labels...)
+}
+
+func pythonBool(b bool) string {
+	if b {
+		return "True"
+	}
+	return "False"
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
-	"time"
 )
 
 // maxBodyBytes bounds a request body.
@@ -26,7 +25,7 @@ type Server struct {
 	fleet     *fleet
 	faults    *faults
 	mux       *http.ServeMux
-	started   time.Time
+	era       era
 	maxTokens int
 	blockSize int
 	ids       atomic.Uint64
@@ -42,6 +41,10 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("enginesim: %w", err)
 	}
+	shown, err := parseEra(cfg.MetricsGeneration)
+	if err != nil {
+		return nil, fmt.Errorf("enginesim: %w", err)
+	}
 	fleet, err := newFleet(model, cfg.Engines, cfg.Speed)
 	if err != nil {
 		return nil, fmt.Errorf("enginesim: %w", err)
@@ -51,7 +54,7 @@ func New(cfg Config) (*Server, error) {
 		fleet:     fleet,
 		faults:    newFaults(),
 		mux:       http.NewServeMux(),
-		started:   time.Now(),
+		era:       shown,
 		maxTokens: fleet.engines[0].MaxTokens(),
 		blockSize: fleet.engines[0].BlockSize(),
 	}
@@ -109,10 +112,17 @@ func (s *Server) generation(
 			refuse(w, status, retryAfter, writeErr)
 			return
 		}
+		life := s.fleet.current()
+		r, cancel := during(life, r)
+		defer cancel()
 		if release != nil && !hang(w, r, release) {
+			life.breakOff(w)
 			return
 		}
 		err := handle(w, r)
+		if life.breakOff(w) {
+			return
+		}
 		if s.cfg.Logger.Enabled(r.Context(), slog.LevelDebug) {
 			status := http.StatusOK
 			if err != nil {
@@ -124,6 +134,32 @@ func (s *Server) generation(
 		if err != nil {
 			writeErr(w, err)
 		}
+	}
+}
+
+// during returns a request that is cancelled when a life ends, too. The function
+// must be called when it was answered.
+func during(life *life, r *http.Request) (*http.Request, func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		select {
+		case <-life.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return r.WithContext(ctx), cancel
+}
+
+// breakOff resets the connection of a request if its life is over, as the end of a
+// process does, and reports whether it is.
+func (l *life) breakOff(w http.ResponseWriter) bool {
+	select {
+	case <-l.over:
+		reset(http.NewResponseController(w))
+		return true
+	default:
+		return false
 	}
 }
 

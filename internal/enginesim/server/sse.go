@@ -96,7 +96,7 @@ func (e *eventStream) fail(err error) {
 // strike carries out a fault that is due before the next event.
 func (e *eventStream) strike() error {
 	if e.fault.dieAfter >= 0 && e.sent >= e.fault.dieAfter {
-		e.reset()
+		reset(e.rc)
 		return errReset
 	}
 	if e.fault.errorAfter >= 0 && e.sent >= e.fault.errorAfter {
@@ -114,9 +114,9 @@ func (e *eventStream) strike() error {
 	return nil
 }
 
-// reset breaks the connection so that the client sees a reset, not an end.
-func (e *eventStream) reset() {
-	conn, _, err := e.rc.Hijack()
+// reset breaks a connection so that the client sees a reset, not an end.
+func reset(rc *http.ResponseController) {
+	conn, _, err := rc.Hijack()
 	if err != nil {
 		return
 	}
