@@ -50,7 +50,8 @@ Beside vLLM's routes there are two of its own:
   POST /sim/fault   break something: {"lose_cache":true}, {"die_after_events":3},
                     {"hang":"headers"|"stream"}, {"status":503,"count":2,"retry_after":1},
                     {"slow":4}, {"sleep":true}, {"unhealthy":true},
-                    {"error_after_events":3}; {"clear":true} mends all
+                    {"error_after_events":3}, {"restart":true}; {"clear":true}
+                    mends all
   GET  /sim/state   what the caches truly hold, and the last requests`
 
 const examples = `  enginesim --listen 127.0.0.1:8001 --model sim
@@ -134,6 +135,8 @@ func newCommand(opts *options) *cobra.Command {
 	f.IntVar(&c.MaxBatchedTokens, "max-num-batched-tokens", 0, "`tokens` computed in a step (default: the profile's)")
 	f.IntVar(&c.OutputTokens, "output-tokens", 0, "`tokens` of an answer to a request without a limit (default 64)")
 	f.BoolVar(&c.NoPrefixCaching, "no-prefix-caching", false, "make every prompt a miss")
+	f.StringVar(&c.MetricsGeneration, "metrics-generation", "current", "names and labels on /metrics of a `release`: "+strings.Join(server.MetricsGenerations(), ", "))
+	f.BoolVar(&c.Overcount, "overcount", false, "count prefix lookups again while a request waits for memory, as vLLM before July 2026")
 	f.Float64Var(&c.Jitter, "jitter", 0, "relative standard deviation of step times, at most 0.3")
 	f.BoolVar(&opts.verbose, "verbose", false, "log every generation request to stderr")
 	return cmd

@@ -38,6 +38,7 @@ func TestBadInvocations(t *testing.T) {
 		{"unknown base", []string{"--profile-file", file(t, `{"base":"x"}`)}, 2, `base: unknown profile "x"`},
 		{"bad profile", []string{"--profile-file", file(t, `{"max_seqs":-1}`)}, 2, "profile.max_seqs"},
 		{"engines", []string{"--engines", "-1"}, 2, "engines"},
+		{"metrics", []string{"--metrics-generation", "0.7"}, 2, "metrics_generation: must be one of v0, 0.8, 0.9.2, current"},
 		{"several", []string{"--engines", "-1", "--block-size", "-1"}, 2, "block_size"},
 		{"taken port", []string{"--listen", taken.Addr().String()}, 1, "choose another --listen address"},
 		{"bad address", []string{"--listen", "nowhere"}, 1, "--listen"},
@@ -92,7 +93,7 @@ func TestHelp(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--listen", "--model", "--profile", "--speed", "--kv-tokens", "--block-size", "--prompt-tokens-details",
-		"--engines", "--seed", "/sim/fault", "llama-8b-l40s",
+		"--engines", "--seed", "--metrics-generation", "--overcount", "/sim/fault", `{"restart":true}`, "llama-8b-l40s",
 	} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("help does not mention %s", want)

@@ -170,7 +170,7 @@ func (s *Server) handleChat(w http.ResponseWriter, r *http.Request) *apiError {
 	if err != nil {
 		return err
 	}
-	gen, err := s.start(p)
+	gen, err := s.start(r.Context(), p)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (s *Server) handleCompletions(w http.ResponseWriter, r *http.Request) *apiE
 	if err != nil {
 		return err
 	}
-	gen, err := s.start(p)
+	gen, err := s.start(r.Context(), p)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		{func(c *Config) { c.OutputTokens = -1 }, "output_tokens: must be >= 0"},
 		{func(c *Config) { c.Jitter = 1 }, "jitter: must be between"},
 		{func(c *Config) { c.Custom = &enginesim.Profile{} }, "profile.step_floor"},
+		{func(c *Config) { c.MetricsGeneration = "0.7" }, "metrics_generation: must be one of v0, 0.8, 0.9.2, current"},
+		{func(c *Config) { c.MetricsGeneration, c.Engines = "v0", 2 }, "engines: more than 1"},
 		{func(c *Config) { c.MaxModelLen = -1 }, "max_model_len: must be >= 0"},
 	} {
 		cfg := DefaultConfig()

@@ -69,7 +69,7 @@ func (s *Server) handleEmbeddings(w http.ResponseWriter, r *http.Request) *apiEr
 	for _, in := range inputs {
 		p.prompts = append(p.prompts, truncate(in.tokens, req.Truncate))
 	}
-	gen, err := s.start(p)
+	gen, err := s.start(r.Context(), p)
 	if err != nil {
 		return err
 	}

@@ -183,13 +183,13 @@ func (s *Server) handleFault(w http.ResponseWriter, r *http.Request) {
 		writeError(w, badRequest("fault: "+err.Error(), ""))
 		return
 	}
-	s.faults.apply(&req)
 	if req.Restart {
 		if err := s.fleet.restart(); err != nil {
 			writeError(w, badRequest("fault: "+err.Error(), ""))
 			return
 		}
 	}
+	s.faults.apply(&req)
 	s.fleet.each(func(now time.Duration, engine *enginesim.Engine) {
 		applyToEngine(now, engine, &req)
 	})

@@ -39,6 +39,9 @@ type life struct {
 	over    chan struct{} // closed when it ends
 }
 
+// lifeKey is the context key of the life that a request began in.
+type lifeKey struct{}
+
 func newLife() *life { return &life{started: time.Now(), over: make(chan struct{})} }
 
 // totals are sums over all requests of this life.
@@ -231,12 +234,13 @@ func (f *fleet) record(c *choice, p enginesim.Progress, aborted bool) {
 	f.recent = append(f.recent, r)
 }
 
-// submit starts all choices of a generation. rank is the engine to use, or -1
+// submit starts all choices of a generation, unless the life that its request began in
+// is over. rank is the engine to use, or -1
 // for the one that looks least loaded.
-func (f *fleet) submit(gen *generation, rank int) error {
+func (f *fleet) submit(ctx context.Context, gen *generation, rank int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stopped {
+	if f.stopped || ctx.Value(lifeKey{}) != f.life {
 		return errStopped
 	}
 	now := f.now()

@@ -88,8 +88,9 @@ func (g *generation) completionTokens() int {
 	return sum
 }
 
-// start turns a plan into sequences and submits them.
-func (s *Server) start(p *plan) (*generation, *apiError) {
+// start turns a plan into sequences and submits them, for a request whose context is
+// [during] a life.
+func (s *Server) start(ctx context.Context, p *plan) (*generation, *apiError) {
 	limit := s.maxTokens
 	output := p.maxTokens
 	finish := enginesim.FinishLength
@@ -131,7 +132,7 @@ func (s *Server) start(p *plan) (*generation, *apiError) {
 			gen.choices = append(gen.choices, c)
 		}
 	}
-	if err := s.fleet.submit(gen, p.rank); err != nil {
+	if err := s.fleet.submit(ctx, gen, p.rank); err != nil {
 		if errors.Is(err, errStopped) {
 			return nil, &apiError{status: http.StatusServiceUnavailable, kind: "ServiceUnavailableError", message: err.Error()}
 		}

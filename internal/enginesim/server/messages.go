@@ -117,7 +117,7 @@ func (s *Server) handleMessages(w http.ResponseWriter, r *http.Request) *apiErro
 	if err != nil {
 		return err
 	}
-	gen, err := s.start(p)
+	gen, err := s.start(r.Context(), p)
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func (s *Server) handleResponses(w http.ResponseWriter, r *http.Request) *apiErr
 	if err != nil {
 		return err
 	}
-	gen, err := s.start(p)
+	gen, err := s.start(r.Context(), p)
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func (s *Server) generation(
 // during returns a request that is cancelled when a life ends, too. The function
 // must be called when it was answered.
 func during(life *life, r *http.Request) (*http.Request, func()) {
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), lifeKey{}, life))
 	go func() {
 		select {
 		case <-life.over:
