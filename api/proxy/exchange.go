@@ -128,7 +128,7 @@ func (x *exchange) parse() (string, *Error) {
 	x.request.N = 1
 	if x.call.Kind == prompt.Opaque {
 		model, streamed, err := prompt.MultipartModel(x.r.Header.Get("Content-Type"), x.body)
-		x.record.Streamed = streamed
+		x.record.Streamed, x.request.Streamed = streamed, streamed
 		return model, promptError(err)
 	}
 	parsed, err := prompt.Parse(x.call.Kind, x.body)
@@ -136,7 +136,7 @@ func (x *exchange) parse() (string, *Error) {
 		return "", promptError(err)
 	}
 	x.prompt = parsed
-	x.record.Streamed = parsed.Streaming()
+	x.record.Streamed, x.request.Streamed = parsed.Streaming(), parsed.Streaming()
 	x.request.N = parsed.N()
 	return parsed.Model(), nil
 }
@@ -216,7 +216,6 @@ func (x *exchange) hash(tenant string) {
 	x.request.Blocks = keys.Blocks
 	x.request.StreamBytes, x.request.HashedBytes = keys.StreamBytes, keys.HashedBytes
 	x.request.Prefix, x.request.Rendezvous, x.request.HasPrefix = keys.Prefix, keys.Rendezvous, keys.HasPrefix
-	x.request.Streamed = x.prompt.Streaming()
 	x.request.Scope, x.request.Route = scope.Seed(), x.call.Route
 	x.request.NoEvidence, x.request.Binary = x.prompt.NoEvidence(), x.prompt.HasBinary()
 	x.request.AnyRank = x.call.Stores // vLLM heeds X-data-parallel-rank on all routes but /v1/responses
@@ -245,7 +244,8 @@ func (x *exchange) edit() *Error {
 	return nil
 }
 
-// followPrevious leads a conversation back to the backend that stores it.
+// followPrevious leads a conversation back to the backend that stores it. If that has
+// left for good, another engine is to say that it does not know the conversation.
 func (x *exchange) followPrevious() {
 	if !x.call.Stores || x.request.Pin != "" {
 		return
@@ -254,7 +254,7 @@ func (x *exchange) followPrevious() {
 	if previous == "" {
 		return
 	}
-	if at, known := x.p.stored.get(previous, x.record.Start); known && at.pool == x.target.Pool {
+	if at, known := x.p.stored.get(previous, x.record.Start); known && at.pool == x.target.Pool && at.there() {
 		x.request.Pin, x.request.PinRequired = at.backend, true
 	}
 }
@@ -264,7 +264,7 @@ func (x *exchange) followPrevious() {
 func (x *exchange) findStored() *Error {
 	id := x.call.StoredID(x.r)
 	at, known := x.p.stored.get(id, x.record.Start)
-	if !known {
+	if !known || !at.there() {
 		pools := x.p.options.Router.Pools()
 		if len(pools) != 1 || len(pools[0].Backends()) != 1 {
 			return &Error{

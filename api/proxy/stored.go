@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"container/list"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -29,6 +31,11 @@ type storedAnswer struct {
 	model   string
 	backend string
 	used    time.Time
+}
+
+// there reports whether the pool still has that backend.
+func (a *storedAnswer) there() bool {
+	return slices.ContainsFunc(a.pool.Backends(), func(b *backends.Backend) bool { return b.ID == a.backend })
 }
 
 // put remembers where an answer is.

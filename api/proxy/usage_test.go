@@ -452,6 +452,18 @@ func TestStoredResponses(t *testing.T) {
 		t.Errorf("got %d", a.StatusCode)
 	}
 	n++
+	// What a backend stored is gone with it.
+	holder := f.byURL(urls[2]).ID
+	var rest []backends.Spec
+	for _, u := range urls[:2] {
+		rest = append(rest, backends.Spec{URL: u, Rank: backends.NoRank})
+	}
+	f.pool.SetBackends(rest)
+	if a := f.send("GET", "/v1/responses/resp_c", ""); a.StatusCode != http.StatusNotFound {
+		t.Errorf("%s left: got %d %s", holder, a.StatusCode, a.body)
+	}
+	wantOK(t, f.send("POST", "/v1/responses", `{"model":"m","input":"go on","previous_response_id":"resp_c"}`))
+	n += 2
 	f.settled(n)
 
 	// With one backend there is nobody else who could have it.
