@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,10 @@ type Page struct {
 	table   table
 }
 
+// maxLines bounds what is parsed of a page, in bytes: 256 engines have less than half
+// of it.
+const maxLines = 2 << 20
+
 // Parse reads the metrics page of a vLLM or SGLang engine. The error says what else it
 // is. contentType may be empty.
 func Parse(page []byte, contentType string) (*Page, error) {
@@ -26,6 +31,9 @@ func Parse(page []byte, contentType string) (*Page, error) {
 	lines, d := selectLines(page)
 	if d == nil {
 		return nil, nobody(page)
+	}
+	if len(lines) > maxLines {
+		return nil, errors.New("more series on the metrics page than any engine has")
 	}
 	t, err := parseLines(lines, d)
 	if err != nil {
@@ -56,15 +64,13 @@ func (p *Page) State(rank int) (feedback.EngineState, error) {
 
 // knows returns an error if a rank is none of those on the page.
 func (p *Page) knows(rank string, ranks []string) error {
-	for _, r := range ranks {
-		if r == rank {
-			return nil
-		}
+	if slices.Contains(ranks, rank) {
+		return nil
 	}
 	if len(ranks) == 0 {
 		return fmt.Errorf("the metrics page does not tell data-parallel ranks apart (no label %q)", p.dialect.rank)
 	}
-	return fmt.Errorf("no series with %s=%q on the metrics page, only %s", p.dialect.rank, rank, strings.Join(ranks, ", "))
+	return fmt.Errorf("no series with %s=%q on the metrics page, only %.100s", p.dialect.rank, rank, strings.Join(ranks, ", "))
 }
 
 // state is an engine state that is being filled in.

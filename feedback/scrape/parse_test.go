@@ -386,6 +386,33 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// A page of nothing but different series of one name is read up to a bound.
+func TestPageOfOneName(t *testing.T) {
+	for _, size := range []int{maxLines / 2, maxLines + 100} {
+		var page bytes.Buffer
+		n := 0
+		for ; page.Len() < size; n++ {
+			fmt.Fprintf(&page, "vllm:num_requests_running{engine=\"%d\"} 1\n", n)
+		}
+		p, err := Parse(page.Bytes(), "")
+		if size > maxLines {
+			if err == nil || !strings.Contains(err.Error(), "more series") {
+				t.Errorf("%d bytes: error %v", size, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := p.State(backends.NoRank); err != nil || s.Running != n {
+			t.Errorf("%d running, want %d; error %v", s.Running, n, err)
+		}
+		if _, err := p.State(n); err == nil || len(err.Error()) > 300 {
+			t.Errorf("a rank that is not there: %.400v", err)
+		}
+	}
+}
+
 // BenchmarkParse reads a page as long as vLLM's.
 func BenchmarkParse(b *testing.B) {
 	page, err := os.ReadFile("testdata/vllm-0.24.txt")

@@ -3,6 +3,7 @@ package scrape
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ func parseLines(lines []byte, d *dialect) (table, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(lines))
 	if err != nil {
-		return nil, fmt.Errorf("not a metrics page: %.200s", err) // it may quote what it met at any length
+		return nil, fmt.Errorf("not a metrics page: %.200s", err.Error()) // which quotes what it met, however long
 	}
 	t := make(table, len(families))
 	for name, family := range families {
@@ -34,45 +35,49 @@ func parseLines(lines []byte, d *dialect) (table, error) {
 		if err != nil {
 			return nil, fmt.Errorf("not a metrics page: %w", err)
 		}
-		short := strings.TrimPrefix(name, d.prefix)
 		for _, s := range samples {
 			for _, label := range d.copies {
 				delete(s.Metric, model.LabelName(label))
 			}
-			t.add(short, series{s.Metric, string(s.Metric[model.LabelName(d.rank)]), float64(s.Value)})
 		}
+		t[strings.TrimPrefix(name, d.prefix)] = merge(samples, model.LabelName(d.rank))
 	}
 	return t, nil
 }
 
-// add enters a series. One that is there already says the same thing twice; the
-// larger value counts, whichever comes first.
-func (t table) add(name string, s series) {
-	same := func(other series) bool { return other.labels.Equal(s.labels) }
-	if i := slices.IndexFunc(t[name], same); i >= 0 {
-		t[name][i].value = max(t[name][i].value, s.value)
-		return
+// merge turns samples into series. Those with the same labels say the same thing
+// again; the largest value counts, whichever comes first.
+func merge(samples model.Vector, rank model.LabelName) []series {
+	all := make([]series, 0, len(samples))
+	place := make(map[model.Fingerprint]int, len(samples))
+	for _, s := range samples {
+		labels, value := s.Metric.Fingerprint(), float64(s.Value)
+		if i, again := place[labels]; again {
+			all[i].value = max(all[i].value, value)
+			continue
+		}
+		place[labels] = len(all)
+		all = append(all, series{labels: s.Metric, rank: string(s.Metric[rank]), value: value})
 	}
-	t[name] = append(t[name], s)
+	return all
 }
 
 // ranks returns the data-parallel ranks that the page tells apart, in order.
 func (t table) ranks() []string {
-	var ranks []string
+	seen := make(map[string]bool)
 	for _, all := range t {
 		for _, s := range all {
-			if s.rank != "" && !slices.Contains(ranks, s.rank) {
-				ranks = append(ranks, s.rank)
+			if s.rank != "" {
+				seen[s.rank] = true
 			}
 		}
 	}
-	slices.SortFunc(ranks, func(a, b string) int {
+	return slices.SortedFunc(maps.Keys(seen), func(a, b string) int {
 		if len(a) != len(b) {
 			return len(a) - len(b)
 		}
 		return strings.Compare(a, b)
 	})
-	return ranks
 }
 
 // view is what a page says of one rank, or of all.

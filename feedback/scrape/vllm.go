@@ -1,6 +1,9 @@
 package scrape
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // dialects returns the engines whose pages are understood.
 func dialects() []*dialect { return []*dialect{vllm(), sglang()} }
@@ -90,14 +93,7 @@ func (s *state) vllmLookups(v view) {
 
 // labelled returns a test for a label's value.
 func labelled(label string, values ...string) func(series) bool {
-	return func(s series) bool {
-		for _, value := range values {
-			if s.label(label) == value {
-				return true
-			}
-		}
-		return false
-	}
+	return func(s series) bool { return slices.Contains(values, s.label(label)) }
 }
 
 // cacheConfig takes the cache's size from the labels of its configuration. Each engine
