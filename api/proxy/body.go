@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,7 +139,7 @@ func (x *exchange) readBody() *Error {
 	x.payload.buf = bodyBuffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in the pool
 	x.payload.bytes = (*x.payload.buf)[:0]
 	limit := x.p.options.Limits.BodyBytes
-	counted := &countingReader{from: x.r.Body}
+	counted := &countingReader{from: x.r.Body, stall: &x.stall}
 	defer func() { x.record.RequestBytes = counted.n }()
 	size := x.r.ContentLength
 	if size > limit {
@@ -154,6 +155,9 @@ func (x *exchange) readBody() *Error {
 		}
 		defer decoder.Close()
 		from, size, x.decoded = decoder, -1, true
+	}
+	if x.r.ContentLength != 0 {
+		defer x.stall.sent()
 	}
 	return x.bodyError(x.payload.readAll(from, size, limit), counted)
 }
@@ -173,6 +177,12 @@ func (x *exchange) bodyError(err error, rest *countingReader) *Error {
 		return &Error{
 			Status: http.StatusServiceUnavailable, Code: CodeBusy, RetryAfter: time.Second,
 			Message: fmt.Sprintf("too many request bodies at once: they are limited to %d bytes together (limits.bodies_in_flight_bytes)", x.p.bodies.limit),
+		}
+	case errors.Is(rest.err, os.ErrDeadlineExceeded):
+		x.w.Header().Set("Connection", "close")
+		return &Error{
+			Status: http.StatusRequestTimeout, Code: CodeRequestTimeout,
+			Message: fmt.Sprintf("request body paused for more than %v", sendStall),
 		}
 	case x.r.Context().Err() != nil, rest.err != nil && isDisconnect(rest.err):
 		return x.clientLeft()
@@ -200,23 +210,27 @@ func (x *exchange) drain(rest *countingReader) {
 	if rest.n == 0 && mentions(x.r.Header["Expect"], "100-continue") {
 		return
 	}
-	control := http.NewResponseController(x.w.ResponseWriter)
-	if control.SetReadDeadline(time.Now().Add(drainTime)) != nil {
+	rest.stall = nil
+	if x.stall.control.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 		return
 	}
 	_, _ = io.CopyN(io.Discard, rest, x.p.options.Limits.BodyBytes) // whatever comes of it
-	_ = control.SetReadDeadline(time.Time{})
+	x.stall.sent()
 }
 
-// countingReader counts what a client sent and keeps its error apart from those of
-// decoders.
+// countingReader counts what a client sent, bounds its pauses, and keeps its error
+// apart from those of decoders.
 type countingReader struct {
-	from io.Reader
-	n    int64
-	err  error // other than io.EOF
+	from  io.Reader
+	stall *stall // nil for no bound
+	n     int64
+	err   error // other than io.EOF
 }
 
 func (c *countingReader) Read(p []byte) (int, error) {
+	if c.stall != nil {
+		c.stall.send()
+	}
 	n, err := c.from.Read(p)
 	c.n += int64(n)
 	if err != nil && err != io.EOF { //nolint:errorlint // a wrapped EOF is a failure

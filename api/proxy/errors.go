@@ -40,6 +40,8 @@ const (
 	CodeMethodNotAllowed Code = "method_not_allowed"
 	// CodeBodyTooLarge is a body beyond limits.body_bytes.
 	CodeBodyTooLarge Code = "request_too_large"
+	// CodeRequestTimeout is a body that did not come to its end.
+	CodeRequestTimeout Code = "request_timeout"
 	// CodeUnsupportedEncoding is a Content-Encoding that is not understood.
 	CodeUnsupportedEncoding Code = "unsupported_content_encoding"
 	// CodeNotImplemented is something that engines may have and this router has not.

@@ -37,6 +37,7 @@ type exchange struct {
 	w      reply
 	r      *http.Request
 	record *feedback.Record
+	stall  stall
 
 	payload payload
 	decoded bool // the body came compressed
@@ -57,7 +58,7 @@ type exchange struct {
 }
 
 func (p *Proxy) newExchange(call *Call, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{p: p, call: call, w: newReply(w), r: r}
+	x := &exchange{p: p, call: call, w: newReply(w), r: r, stall: newStall(w)}
 	id := r.Header.Get(headerRequestID)
 	if !printable(id, maxRequestID) {
 		id = fmt.Sprintf("%016x%016x", p.options.Random(), p.options.Random())

@@ -28,6 +28,7 @@ type stream struct {
 	out    []byte        // what the filter lets through, reused
 	events bool          // it is an event stream
 	flow   bool          // every read is flushed
+	bound  bool          // the client must go on taking it
 	id     bool          // the answer's id is remembered already
 }
 
@@ -36,6 +37,8 @@ func (a *attempt) relay(resp *http.Response) {
 	x := a.x
 	s := &stream{a: a, resp: resp, events: isEvents(resp.Header)}
 	s.flow = s.events || resp.ContentLength < 0
+	s.bound = s.flow || resp.ContentLength > takeFreely
+	defer x.stall.taken()
 	a.outcome.Status = resp.StatusCode
 	if resp.StatusCode < http.StatusMultipleChoices && x.call.Format != usage.None {
 		format := x.call.Format
@@ -170,6 +173,9 @@ func (s *stream) forward(p []byte) bool {
 
 func (s *stream) write(p []byte) bool {
 	w := &s.a.x.w
+	if s.bound {
+		s.a.x.stall.take()
+	}
 	if _, err := w.Write(p); err != nil {
 		return false
 	}

@@ -282,3 +282,66 @@ func TestQueueClientLeaves(t *testing.T) {
 		}
 	})
 }
+
+// A client that stops in the middle of its body is told so, and holds nothing.
+func TestUploadThatStalls(t *testing.T) {
+	virtual(t, slowEngines(time.Second), nil, func(t *testing.T, f *fleet) {
+		body, writer := io.Pipe()
+		go writer.Write([]byte(`{"model":`))
+		start := time.Now()
+		got := f.do(f.request(t.Context(), "POST", chatPath, body))
+		writer.Close()
+		if jsonError(t, got); got.StatusCode != http.StatusRequestTimeout || time.Since(start) != time.Minute {
+			t.Errorf("got %d %s after %v", got.StatusCode, got.body, time.Since(start))
+		}
+		synctest.Wait()
+		f.settled(1)
+	})
+}
+
+// A client that stops taking its answer loses it, and the engine is let go.
+func TestAnswerThatNobodyTakes(t *testing.T) {
+	var left chan time.Time // made inside the bubble
+	engines := map[string]http.HandlerFunc{"b1:8000": func(w http.ResponseWriter, r *http.Request) {
+		startEvents(w)
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, delta); err != nil {
+				break
+			}
+			flush(w)
+		}
+		left <- time.Now()
+	}}
+	virtual(t, engines, nil, func(t *testing.T, f *fleet) {
+		left = make(chan time.Time, 1)
+		start := time.Now()
+		resp, err := f.client.Do(f.request(t.Context(), "POST", chatPath, strings.NewReader(chat("hello", streaming))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if took := (<-left).Sub(start); took != 5*time.Minute {
+			t.Errorf("the engine was let go after %v", took)
+		}
+		synctest.Wait()
+		if r := f.last(1); r.Result != feedback.ClientClosed {
+			t.Errorf("recorded as %v", r.Result)
+		}
+		f.settled(1)
+	})
+}
+
+// The limits end with the exchange they are for: a connection that rests for longer
+// between two requests, or an answer that takes longer, is not touched.
+func TestStallLimitsEnd(t *testing.T) {
+	virtual(t, slowEngines(20*time.Minute-time.Second), nil, func(t *testing.T, f *fleet) {
+		f.client.Transport.(*http.Transport).DisableKeepAlives = false
+		defer f.client.CloseIdleConnections()
+		for range 2 {
+			wantOK(t, f.send("POST", chatPath, chat("hello")))
+			time.Sleep(10 * time.Minute)
+		}
+		synctest.Wait()
+		f.settled(2)
+	})
+}

@@ -260,7 +260,9 @@ func TestHA05ToolsComeFirst(t *testing.T) {
 		more  string
 		match bool
 	}{
-		{tools("b"), false}, {"", false}, {tools("a"), true},
+		{tools("b"), false},
+		{"", false},
+		{tools("a"), true},
 		{`,"chat_template_kwargs":{"enable_thinking":false}`, false},
 	} {
 		wantOK(t, f.send("POST", chatPath, chat(text, test.more)))
@@ -393,8 +395,13 @@ func TestOB08SevenResults(t *testing.T) {
 		result feedback.Result
 		status int
 	}{
-		{feedback.Success, 200}, {feedback.NotFound, 404}, {feedback.Rejected, 400}, {feedback.ClientClosed, 499},
-		{feedback.Unavailable, 502}, {feedback.Timeout, 504}, {feedback.UpstreamAborted, 200},
+		{feedback.Success, 200},
+		{feedback.NotFound, 404},
+		{feedback.Rejected, 400},
+		{feedback.ClientClosed, 499},
+		{feedback.Unavailable, 502},
+		{feedback.Timeout, 504},
+		{feedback.UpstreamAborted, 200},
 	}
 	for i, r := range f.await(len(want)) {
 		if r.Result != want[i].result || r.Status != want[i].status {

@@ -1,0 +1,49 @@
+package proxy
+
+import (
+	"net/http"
+	"time"
+)
+
+// A client that neither sends nor takes anything must not hold memory, or an engine's
+// slot, for ever.
+const (
+	// sendStall is how long a client may pause while it sends its body.
+	sendStall = time.Minute
+	// takeStall is how long a client may take nothing of an answer that waits for
+	// it. Half of that or more is noticed.
+	takeStall = 5 * time.Minute
+	// takeFreely is the size of an answer that needs no limit: it fits into the
+	// buffers of the connection, more or less.
+	takeFreely = 256 << 10
+)
+
+// stall bounds the pauses of a client by the deadlines of its connection.
+type stall struct {
+	control *http.ResponseController
+	set     time.Time // when the deadline for writing was set last
+}
+
+func newStall(w http.ResponseWriter) stall { return stall{control: http.NewResponseController(w)} }
+
+// send allows the next piece of the body its time. Where the connection knows no
+// deadlines there is no limit.
+func (s *stall) send() { _ = s.control.SetReadDeadline(time.Now().Add(sendStall)) }
+
+// sent ends the limit. Without that, waiting for the client to leave would end it.
+func (s *stall) sent() { _ = s.control.SetReadDeadline(time.Time{}) }
+
+// take allows the next write its time.
+func (s *stall) take() {
+	if now := time.Now(); now.Sub(s.set) > takeStall/2 {
+		s.set = now
+		_ = s.control.SetWriteDeadline(now.Add(takeStall))
+	}
+}
+
+// taken ends the limit, or it would hold for the connection's next answer.
+func (s *stall) taken() {
+	if !s.set.IsZero() {
+		_ = s.control.SetWriteDeadline(time.Time{})
+	}
+}
