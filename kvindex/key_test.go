@@ -293,3 +293,24 @@ func BenchmarkHash(b *testing.B) {
 		})
 	}
 }
+
+// TestMT04: what one model's prompt has left on a backend is no match for another's.
+func TestMT04(t *testing.T) {
+	x := kvindex.NewMemory(kvindex.MemoryConfig{})
+	b1, err := x.Add("b1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := make([]byte, 4096)
+	keys := func(model string) []kvindex.Key {
+		return kvindex.AppendKeys(nil, kvindex.Scope{BlockBytes: 256, Pool: "p", Model: model}.Seed(), stream, 256)
+	}
+	x.Record(b1, keys("a"), 1, kvindex.Observed)
+	depths := make([]int, x.Holders())
+	if x.Match(keys("b"), depths); depths[b1] != 0 {
+		t.Errorf("model b: %d blocks match that are model a's", depths[b1])
+	}
+	if x.Match(keys("a"), depths); depths[b1] != 16 {
+		t.Errorf("model a: %d blocks match, want 16", depths[b1])
+	}
+}
