@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -61,6 +62,11 @@ func (c *Config) TransportConfig() transport.Config {
 	t := transport.DefaultConfig()
 	t.Connect, t.FirstByte, t.Idle = c.Timeouts.Connect, c.Timeouts.FirstByte, c.Timeouts.Idle
 	return t
+}
+
+// ScrapeConfig returns how the engines' metrics are read, where scrape.enabled says so.
+func (c *Config) ScrapeConfig() scrape.Config {
+	return scrape.Config{Interval: c.Scrape.Interval, Timeout: c.Scrape.Timeout, Path: c.Scrape.Path}
 }
 
 // router returns the settings as the router names them.

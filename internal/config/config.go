@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/router"
 )
@@ -28,6 +29,8 @@ type Config struct {
 	Limits Limits `yaml:"limits"`
 	// Timeouts bound what may take how long.
 	Timeouts Timeouts `yaml:"timeouts"`
+	// Scrape is how the engines' own metrics are read.
+	Scrape Scrape `yaml:"scrape"`
 	// InjectUsage asks engines for usage on streams whose client did not, and takes
 	// the extra chunk out again. Default true.
 	InjectUsage bool `yaml:"inject_usage"`
@@ -153,6 +156,20 @@ type Timeouts struct {
 	ShutdownGrace time.Duration `yaml:"shutdown_grace"`
 }
 
+// Scrape is how the engines' own metrics are read; [scrape.Config] says more of the
+// last three.
+type Scrape struct {
+	// Enabled reads them. Without them the router works on its own counts and on what
+	// answers report. Default true.
+	Enabled bool `yaml:"enabled"`
+	// Interval is the time from one look at an engine to the next. Default 5 s.
+	Interval time.Duration `yaml:"interval"`
+	// Timeout bounds one look. Default 2 s.
+	Timeout time.Duration `yaml:"timeout"`
+	// Path is where the metrics are, below a backend's URL. Default /metrics.
+	Path string `yaml:"path"`
+}
+
 // Log is what is logged, and how.
 type Log struct {
 	// Level is the lowest level logged: debug, info, warn or error. Default info.
@@ -164,7 +181,7 @@ type Log struct {
 // Default returns the configuration that an absent key falls back to. It lacks
 // only a pool.
 func Default() *Config {
-	t := transport.DefaultConfig()
+	t, s := transport.DefaultConfig(), scrape.DefaultConfig()
 	return &Config{
 		Version:     Version,
 		Listen:      ":8080",
@@ -184,6 +201,7 @@ func Default() *Config {
 			ReadHeader:    10 * time.Second,
 			ShutdownGrace: 30 * time.Second,
 		},
+		Scrape:             Scrape{Enabled: true, Interval: s.Interval, Timeout: s.Timeout, Path: s.Path},
 		InjectUsage:        true,
 		DecisionHeaders:    true,
 		ForwardCredentials: true,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -69,6 +70,9 @@ func TestAbsentKeysHaveTheirDefaults(t *testing.T) {
 	if diff := cmp.Diff(backends.DefaultEjection(), specs[0].Ejection); diff != "" {
 		t.Errorf("ejection (-want +got)\n%s", diff)
 	}
+	if diff := cmp.Diff(scrape.DefaultConfig(), c.ScrapeConfig()); diff != "" {
+		t.Errorf("scrape (-want +got)\n%s", diff)
+	}
 	if diff := cmp.Diff(transport.DefaultConfig(), c.TransportConfig(), cmp.FilterPath(func(p cmp.Path) bool {
 		return p.String() == "TLS" || p.String() == "DialContext"
 	}, cmp.Ignore())); diff != "" {
@@ -119,6 +123,7 @@ limits:
   index_blocks: 100000
   max_queued: 7
 timeouts: {connect: 1s, first_byte: 1h, idle: 90s, queue: 2s, read_header: 3s, shutdown_delay: 5s, shutdown_grace: 1m30s}
+scrape: {enabled: false, interval: 15s, timeout: 4s, path: /engine/metrics}
 inject_usage: false
 decision_headers: false
 allow_backend_pin: true
@@ -174,8 +179,28 @@ func TestEveryKeyIsRead(t *testing.T) {
 	if tc := c.TransportConfig(); tc.Connect != time.Second || tc.FirstByte != time.Hour || tc.Idle != 90*time.Second {
 		t.Errorf("TransportConfig: %+v", tc)
 	}
+	if diff := cmp.Diff(Scrape{Interval: 15 * time.Second, Timeout: 4 * time.Second, Path: "/engine/metrics"}, c.Scrape); diff != "" {
+		t.Errorf("Scrape (-want +got)\n%s", diff)
+	}
+	if sc := c.ScrapeConfig(); sc.Interval != 15*time.Second || sc.Timeout != 4*time.Second || sc.Path != "/engine/metrics" {
+		t.Errorf("ScrapeConfig: %+v", sc)
+	}
 	if c.KeySeed.Reveal() != "s3cret-SEED" {
 		t.Errorf("key_seed is %q", c.KeySeed.Reveal())
+	}
+}
+
+func TestSlowScrapesAreWarnedOf(t *testing.T) {
+	c, warnings := mustParse(t, minimal+"scrape: {interval: 1s}\n")
+	want := "warmroute.yaml:6: scrape.timeout: 2s is longer than scrape.interval (1s): an engine that is slow to answer is looked at less often"
+	if len(warnings) != 1 || warnings[0].String() != want {
+		t.Errorf("warnings %v, want %s", warnings, want)
+	}
+	if err := c.ScrapeConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	if _, warnings := mustParse(t, minimal+"scrape: {enabled: false, interval: 1s}\n"); len(warnings) > 0 {
+		t.Errorf("a switch that is off is warned of: %v", warnings)
 	}
 }
 

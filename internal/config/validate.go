@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,10 +154,32 @@ func (v *validation) process() {
 	v.positive("timeouts.queue", t.Queue)
 	v.positive("timeouts.read_header", t.ReadHeader)
 	v.positive("timeouts.shutdown_grace", t.ShutdownGrace)
+	v.scrape(c.Scrape)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "text", "json")
 	if len(c.Pools) == 0 {
 		v.fail("pools", "there is no pool: name at least one, with its backends")
+	}
+}
+
+// minScrape is the shortest interval: an engine needs a millisecond or more to write
+// its page, which it takes from its requests.
+const minScrape = 10 * time.Millisecond
+
+// scrape checks how metrics are read, also where they are not: the switch alone must
+// not turn a configuration bad.
+func (v *validation) scrape(s Scrape) {
+	if s.Interval < minScrape {
+		v.fail("scrape.interval", "%v is below %v", s.Interval, minScrape)
+	}
+	v.positive("scrape.timeout", s.Timeout)
+	if !strings.HasPrefix(s.Path, "/") || strings.ContainsAny(s.Path, "?# ") {
+		v.fail("scrape.path", "%q is not a path: want one such as /metrics, without query", s.Path)
+	} else if _, err := url.PathUnescape(s.Path); err != nil {
+		v.fail("scrape.path", "%q is not a path: %v", s.Path, err)
+	}
+	if s.Enabled && s.Timeout > s.Interval && s.Interval >= minScrape {
+		v.warn("scrape.timeout", "%v is longer than scrape.interval (%v): an engine that is slow to answer is looked at less often", s.Timeout, s.Interval)
 	}
 }
 
