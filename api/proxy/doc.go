@@ -25,6 +25,15 @@
 // most 20 % of the requests of the last ten seconds, with a floor. Where nobody else
 // can take the request, the last answer of an engine reaches the client as it was.
 //
+// # What a client may not do
+//
+// Bodies are bounded, each and together (limits.body_bytes,
+// limits.bodies_in_flight_bytes), after decompression too; a body counts until its
+// answer has ended. A client that pauses for a minute while it sends its body gets a
+// 408, and one that takes nothing of an answer that waits for it for five minutes
+// has left. Credentials go on to the engines only with Options.ForwardCredentials;
+// signatures of AWS (X-Amz-…, AWS4-…) are for this router alone and never do.
+//
 // # How an answer that breaks off ends
 //
 // The client always sees that it broke off. An event stream gets one event that

@@ -133,10 +133,11 @@ func (s *stream) copy() bool {
 // watch learns from what the engine sent.
 func (s *stream) watch(p []byte) {
 	a, x := s.a, s.a.x
-	a.outcome.FirstByte = s.resp.StatusCode < http.StatusMultipleChoices
 	if s.tap == nil {
+		a.outcome.FirstByte = s.resp.StatusCode < http.StatusMultipleChoices
 		return
 	}
+	defer func() { a.outcome.FirstByte = s.tap.Started() }() // a comment is no first token
 	before := s.tap.Started()
 	s.tap.Write(p)
 	if !before && s.tap.Started() {

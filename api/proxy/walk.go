@@ -92,9 +92,10 @@ func (x *exchange) queue() (*router.Decision, error) {
 	x.request.Waited = true
 	defer func() { x.request.Waited = false }()
 	for {
-		// A slot may have become free before there was a place in the line.
-		if d, err := x.ask(); !full(err) {
-			return d, err
+		if place.First() { // a slot may have become free before there was a place in the line
+			if d, err := x.ask(); !full(err) {
+				return d, err
+			}
 		}
 		select {
 		case <-place.Ready():
