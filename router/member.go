@@ -1,6 +1,8 @@
 package router
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -97,10 +99,17 @@ func (m *member) land(d *Decision) kvindex.Receipt {
 func (m *member) forget(index kvindex.Index, horizon, now, alive kvindex.Stamp) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var kept []*Decision
 	for d := range m.flying {
 		if d.receipt.Stamp <= horizon && d.receipt.Stamp >= alive {
-			d.renewed = index.Record(m.holder, d.blocks, max(now, horizon+1), kvindex.Predicted).Stamp
+			kept = append(kept, d)
 		}
+	}
+	// In the order in which they were sent: the renewed last uses keep it, and a replay
+	// repeats itself to the bit.
+	slices.SortFunc(kept, func(a, b *Decision) int { return cmp.Compare(a.asked.dispatch, b.asked.dispatch) })
+	for _, d := range kept {
+		d.renewed = index.Record(m.holder, d.blocks, max(now, horizon+1), kvindex.Predicted).Stamp
 	}
 	return index.Forget(m.holder, horizon)
 }

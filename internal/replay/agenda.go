@@ -1,0 +1,108 @@
+package replay
+
+import "time"
+
+// moment is something that is due. At one time, moments come in the order of their
+// kinds, then in the order in which they were noted.
+type moment struct {
+	at     time.Duration
+	kind   momentKind
+	order  uint64
+	node   int     // step, scrape
+	ticket uint64  // step: valid while it is the node's latest
+	flight *flight // abort
+	ask    Request // arrival
+	fault  Fault   // fault
+	own    bool    // arrival: the source's next, after which another is fetched
+}
+
+type momentKind uint8
+
+const (
+	momentStep momentKind = iota
+	momentFault
+	momentScrape
+	momentAbort
+	momentArrival
+	momentAudit
+)
+
+func (m *moment) before(o *moment) bool {
+	if m.at != o.at {
+		return m.at < o.at
+	}
+	if m.kind != o.kind {
+		return m.kind < o.kind
+	}
+	return m.order < o.order
+}
+
+// agenda is what is due, as a binary heap.
+type agenda struct {
+	heap  []*moment
+	order uint64
+	spare []*moment
+	work  int // moments that are not mere housekeeping: scrapes and audits
+}
+
+// add notes that something is due.
+func (a *agenda) add(m moment) {
+	a.order++
+	m.order = a.order
+	var p *moment
+	if n := len(a.spare); n > 0 {
+		p, a.spare = a.spare[n-1], a.spare[:n-1]
+	} else {
+		p = new(moment)
+	}
+	*p = m
+	if !m.kind.housekeeping() {
+		a.work++
+	}
+	a.heap = append(a.heap, p)
+	i := len(a.heap) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !a.heap[i].before(a.heap[parent]) {
+			break
+		}
+		a.heap[i], a.heap[parent] = a.heap[parent], a.heap[i]
+		i = parent
+	}
+}
+
+// next takes out what is due first.
+func (a *agenda) next() (m moment, ok bool) {
+	if len(a.heap) == 0 {
+		return moment{}, false
+	}
+	first := a.heap[0]
+	last := len(a.heap) - 1
+	a.heap[0] = a.heap[last]
+	a.heap[last] = nil
+	a.heap = a.heap[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			break
+		}
+		if child+1 < last && a.heap[child+1].before(a.heap[child]) {
+			child++
+		}
+		if !a.heap[child].before(a.heap[i]) {
+			break
+		}
+		a.heap[i], a.heap[child] = a.heap[child], a.heap[i]
+		i = child
+	}
+	m = *first
+	*first = moment{}
+	a.spare = append(a.spare, first)
+	if !m.kind.housekeeping() {
+		a.work--
+	}
+	return m, true
+}
+
+// housekeeping reports whether the kind repeats for ever and keeps no run alive.
+func (k momentKind) housekeeping() bool { return k == momentScrape || k == momentAudit }

@@ -1,0 +1,171 @@
+package replay
+
+import (
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/router"
+)
+
+// auditedIndex is the router's index, of which it is known what every entry claims: that
+// an engine holds a certain block. An entry whose engine does not is believed but gone.
+//
+// An entry stands for a run of bytes; what it claims is the last engine block that ends
+// within it or before. Content that the engine only ever sees otherwise than the router
+// claims nothing that could be checked.
+type auditedIndex struct {
+	kvindex.Index
+	holders map[string]kvindex.Holder
+
+	claims map[kvindex.Key]enginesim.BlockID // nil when nothing is audited
+	held   func(kvindex.Holder, enginesim.BlockID) bool
+	depths []int
+	before []kvindex.Key
+
+	// Of the last Forget: the entries that went and could be checked, and those of them
+	// that the engine still held.
+	forgotten, still int
+}
+
+// Add implements [kvindex.Index].
+func (x *auditedIndex) Add(backend string) (kvindex.Holder, error) {
+	h, err := x.Index.Add(backend)
+	if err == nil {
+		x.holders[backend] = h
+	}
+	return h, err
+}
+
+// Forget implements [kvindex.Index].
+func (x *auditedIndex) Forget(h kvindex.Holder, horizon kvindex.Stamp) int {
+	x.forgotten, x.still = 0, 0
+	x.before = x.before[:0]
+	for key := range x.claims {
+		if x.believes(h, key) {
+			x.before = append(x.before, key)
+		}
+	}
+	gone := x.Index.Forget(h, horizon)
+	for _, key := range x.before {
+		if x.believes(h, key) {
+			continue
+		}
+		x.forgotten++
+		if x.held(h, x.claims[key]) {
+			x.still++
+		}
+	}
+	return gone
+}
+
+// believes reports whether the index holds an entry for a backend.
+func (x *auditedIndex) believes(h kvindex.Holder, key kvindex.Key) bool {
+	x.look(key)
+	return x.depths[h] > 0
+}
+
+// look fills depths for one key.
+func (x *auditedIndex) look(key kvindex.Key) {
+	if n := x.Holders(); len(x.depths) < n {
+		x.depths = make([]int, n)
+	}
+	x.Match([]kvindex.Key{key}, x.depths)
+}
+
+// goneFrom reports whether the index holds an entry for a backend whose engine does not
+// hold what it claims.
+func (x *auditedIndex) goneFrom(h kvindex.Holder, key kvindex.Key) bool {
+	block, known := x.claims[key]
+	return known && x.believes(h, key) && !x.held(h, block)
+}
+
+// compare counts a backend's entries that can be checked, and those of them whose block
+// its engine does not hold.
+func (x *auditedIndex) compare(h kvindex.Holder) (entries, gone int) {
+	for key, block := range x.claims {
+		if x.believes(h, key) {
+			entries++
+			if !x.held(h, block) {
+				gone++
+			}
+		}
+	}
+	return entries, gone
+}
+
+// prune lets go of claims that nobody makes any more.
+func (x *auditedIndex) prune() {
+	for key := range x.claims {
+		x.look(key)
+		made := false
+		for _, depth := range x.depths {
+			made = made || depth > 0
+		}
+		if !made {
+			delete(x.claims, key)
+		}
+	}
+}
+
+// registerClaims notes what entries for the request's keys would claim.
+func (fl *flight) registerClaims() {
+	x, u := fl.fleet.index, fl.fleet.units
+	blockBytes := fl.fleet.config.Router.BlockBytes
+	blockTokens := fl.fleet.nodes[0].engine.BlockSize()
+	segment, bytes, tokens := 0, 0, 0 // the segment, and where it begins
+	length := u.bytes(fl.ask.Prompt[0])
+	for i, key := range fl.keys {
+		end := (i + 1) * blockBytes
+		for bytes+length < end {
+			bytes += length
+			tokens += fl.ask.Prompt[segment].Tokens
+			segment++
+			length = u.bytes(fl.ask.Prompt[segment])
+		}
+		at := tokens + (end-bytes)*fl.ask.Prompt[segment].Tokens/max(length, 1)
+		if block := at/blockTokens - 1; block >= 0 && block < len(fl.blocks) {
+			x.claims[key] = fl.blocks[block]
+		}
+	}
+}
+
+// held reports whether the engine behind a holder has a block.
+func (f *Fleet) held(h kvindex.Holder, block enginesim.BlockID) bool {
+	for _, n := range f.nodes {
+		if n.holder == h {
+			return n.engine.Held([]enginesim.BlockID{block}) > 0
+		}
+	}
+	return false
+}
+
+// sampleIndex compares the whole index with the engines.
+func (f *Fleet) sampleIndex() {
+	f.index.prune()
+	for _, n := range f.nodes {
+		entries, gone := f.index.compare(n.holder)
+		f.result.Entries += entries
+		f.result.Gone += gone
+	}
+}
+
+// hooks note what the router tells.
+func (f *Fleet) hooks() router.Hooks {
+	return router.Hooks{
+		HorizonMoved: func(_ *router.Pool, b *backends.Backend, cause string, forgotten int) {
+			n := f.nodeAt(b)
+			f.result.Moves = append(f.result.Moves, Move{
+				At: f.now, Backend: n.number, Cause: cause, Forgotten: forgotten,
+				Checked: f.index.forgotten, Held: f.index.still,
+			})
+			n.checkRecovery()
+		},
+		Judged: f.result.judged,
+		Hopeless: func(_ *router.Pool, b *backends.Backend, hopeless bool) {
+			f.result.Hopeless[f.nodeAt(b).number] = hopeless
+		},
+		Silent:    func(_ *router.Pool, b *backends.Backend) { f.result.Silent[f.nodeAt(b).number] = true },
+		Accounted: f.result.accounted,
+		Ejected:   f.result.ejected,
+	}
+}

@@ -1,0 +1,123 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// ChatConfig describes the workload "chat": conversations in which every prompt holds
+// all that was said before.
+type ChatConfig struct {
+	// Rate is how many requests a second there are in the long run; conversations begin
+	// at uniformly random moments of Duration.
+	Rate     float64
+	Duration time.Duration
+	// TurnsMean is the mean number of turns, which is geometric, TurnsMax the most.
+	TurnsMean float64
+	TurnsMax  int
+	// FirstMean, NextMean and AnswerMean are the mean lengths of the first question, of
+	// the later ones and of the answers, in tokens; they are lognormal of shape Sigma.
+	FirstMean, NextMean, AnswerMean, Sigma float64
+	// ThinkMean is the mean pause between an answer and the next question, which is
+	// exponential.
+	ThinkMean time.Duration
+	// PromptMax ends a conversation whose next prompt would be longer, in tokens.
+	PromptMax int
+}
+
+// DefaultChatConfig is 17 requests a second for an hour.
+func DefaultChatConfig() ChatConfig {
+	return ChatConfig{
+		Rate: 17, Duration: time.Hour,
+		TurnsMean: 3.3, TurnsMax: 40,
+		FirstMean: 250, NextMean: 120, AnswerMean: 250, Sigma: 1,
+		ThinkMean: 20 * time.Second, PromptMax: 16_000,
+	}
+}
+
+// Validate names the first field that makes no sense.
+func (c ChatConfig) Validate() error {
+	switch {
+	case !(c.Rate > 0) || c.Duration <= 0:
+		return fmt.Errorf("chat: rate %v and duration %v must be above 0", c.Rate, c.Duration)
+	case !(c.TurnsMean >= 1) || c.TurnsMax < 1:
+		return fmt.Errorf("chat: turns_mean %v and turns_max %d must be at least 1", c.TurnsMean, c.TurnsMax)
+	case !(c.FirstMean > 0) || !(c.NextMean > 0) || !(c.AnswerMean > 0) || !(c.Sigma >= 0):
+		return fmt.Errorf("chat: lengths %v, %v and %v must be above 0, and sigma %v not negative", c.FirstMean, c.NextMean, c.AnswerMean, c.Sigma)
+	case c.ThinkMean < 0 || c.PromptMax < 1:
+		return fmt.Errorf("chat: think_mean %v must not be negative, prompt_max %d at least 1", c.ThinkMean, c.PromptMax)
+	}
+	return nil
+}
+
+// Chat is the workload "chat". It implements [Source].
+type Chat struct {
+	config ChatConfig
+	rng    *rand.Rand
+	starts []time.Duration
+	turns  []int // still to come, by conversation
+	name   uint64
+}
+
+// NewChat returns the workload. The configuration must be valid.
+func NewChat(c ChatConfig, seed uint64) *Chat {
+	s := &Chat{config: c, rng: rand.New(rand.NewPCG(seed, 0x63686174)), name: mix(seed ^ 0x63686174)}
+	s.starts = make([]time.Duration, int(c.Rate/c.TurnsMean*c.Duration.Seconds()))
+	for i := range s.starts {
+		s.starts[i] = time.Duration(s.rng.Float64() * float64(c.Duration))
+	}
+	slices.Sort(s.starts)
+	return s
+}
+
+// Next implements [Source].
+func (s *Chat) Next() (Request, bool) {
+	session := len(s.turns)
+	if session == len(s.starts) {
+		return Request{}, false
+	}
+	turns := 1
+	for turns < s.config.TurnsMax && s.rng.Float64() > 1/s.config.TurnsMean {
+		turns++
+	}
+	s.turns = append(s.turns, turns)
+	return s.turn(s.starts[session], session, nil, s.config.FirstMean), true
+}
+
+// Ended implements [Source]. A conversation whose request was not answered ends.
+func (s *Chat) Ended(r *Request, at time.Duration, answered bool) (Request, bool) {
+	if !answered || s.turns[r.Session] == 0 {
+		return Request{}, false
+	}
+	think := time.Duration(s.rng.ExpFloat64() * float64(s.config.ThinkMean))
+	said := append(slices.Clone(r.Prompt), Segment{ID: r.Answer, Tokens: r.OutputTokens})
+	next := s.turn(at+think, r.Session, said, s.config.NextMean)
+	return next, tokensOf(next.Prompt) <= s.config.PromptMax
+}
+
+// turn makes a conversation's next request after what was said before.
+func (s *Chat) turn(at time.Duration, session int, said []Segment, mean float64) Request {
+	s.turns[session]--
+	return Request{
+		At:           at,
+		Prompt:       append(said, Segment{ID: s.fresh(), Tokens: s.length(mean)}),
+		OutputTokens: s.length(s.config.AnswerMean),
+		Answer:       s.fresh(),
+		Session:      session,
+	}
+}
+
+// fresh names new content.
+func (s *Chat) fresh() uint64 {
+	s.name++
+	return mix(s.name)
+}
+
+// length draws a length in tokens.
+func (s *Chat) length(mean float64) int {
+	mu := math.Log(mean) - s.config.Sigma*s.config.Sigma/2
+	return max(int(math.Exp(mu+s.config.Sigma*s.rng.NormFloat64())), 1)
+}

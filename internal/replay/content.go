@@ -1,0 +1,104 @@
+package replay
+
+import "math"
+
+// Segment is a run of tokens known by the name of its content. Two segments with one ID
+// have the same tokens as far as both go; segments with different IDs have nothing in
+// common.
+type Segment struct {
+	// ID names the content.
+	ID uint64
+	// Tokens is the run's length.
+	Tokens int
+}
+
+// tokensOf is the length of a chain of segments in tokens.
+func tokensOf(segments []Segment) int {
+	n := 0
+	for _, s := range segments {
+		n += s.Tokens
+	}
+	return n
+}
+
+// run is a segment in units of some medium: tokens for an engine, bytes of key stream for
+// the router.
+type run struct {
+	id     uint64
+	length int
+}
+
+// appendTokenRuns appends the segments as an engine sees them: those of the prompt, and
+// what follows it. When divergeAt is not negative, everything after that many tokens is
+// other content, known by the name other.
+func appendTokenRuns(dst []run, prompt, follow []Segment, divergeAt int, other uint64) []run {
+	left := divergeAt
+	for _, part := range [2][]Segment{prompt, follow} {
+		for _, s := range part {
+			if divergeAt < 0 {
+				dst = append(dst, run{s.ID, s.Tokens})
+				continue
+			}
+			if same := min(left, s.Tokens); same > 0 {
+				dst = append(dst, run{s.ID, same})
+				left -= same
+				s.Tokens -= same
+			}
+			if s.Tokens > 0 {
+				dst = append(dst, run{other, s.Tokens})
+				other = mix(other)
+			}
+		}
+	}
+	return dst
+}
+
+// appendChain appends the chained names of all full blocks of size units: each names the
+// block and all before it, from seed on. A partial last block has no name.
+func appendChain[T ~uint64](dst []T, seed T, runs []run, size int) []T {
+	parent := uint64(seed)
+	filled, block := 0, uint64(0)
+	for _, r := range runs {
+		for at := 0; at < r.length; {
+			n := min(size-filled, r.length-at)
+			block = mix(block ^ r.id)
+			block = mix(block ^ uint64(at)<<32 ^ uint64(n))
+			at += n
+			if filled += n; filled == size {
+				parent = mix(parent ^ block)
+				dst = append(dst, T(parent))
+				filled, block = 0, 0
+			}
+		}
+	}
+	return dst
+}
+
+// units converts segments to bytes of key stream.
+type units struct {
+	bytesPerToken float64
+	// spread is how far a content's own bytes per token may lie from that, 0..1.
+	spread float64
+	seed   uint64
+}
+
+// bytes is the length of a segment in bytes of key stream. It depends on the content
+// alone, so that equal content has equal keys.
+func (u units) bytes(s Segment) int {
+	perToken := u.bytesPerToken
+	if u.spread > 0 {
+		perToken *= 1 + u.spread*(2*unit(mix(u.seed^s.ID))-1)
+	}
+	return int(math.Round(float64(s.Tokens) * perToken))
+}
+
+// mix spreads x over 64 bits (the finaliser of splitmix64).
+func mix(x uint64) uint64 {
+	x += 0x9E3779B97F4A7C15
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// unit maps a hash to 0..1.
+func unit(x uint64) float64 { return float64(x>>11) / (1 << 53) }

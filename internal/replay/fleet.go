@@ -1,0 +1,195 @@
+package replay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/router"
+)
+
+// poolName is the name of the one pool.
+const poolName = "replay"
+
+// epoch is the wall clock's time at the beginning of a run.
+var epoch = time.Unix(1_700_000_000, 0) //nolint:gochecknoglobals // a constant
+
+// Fleet is engine models behind a router. It serves one run.
+type Fleet struct {
+	config Config
+	router *router.Router
+	pool   *router.Pool
+	index  *auditedIndex
+	nodes  []*node
+	agenda agenda
+	source Source
+	rng    *rand.Rand // the router's random values
+	noise  noise
+	units  units
+
+	seeds  map[string]kvindex.Key // chain seed by tenant
+	tokens []run                  // scratch
+	bytes  []run                  // scratch
+	spare  []*flight
+	routed int
+	now    time.Duration
+	result Result
+}
+
+// New returns a fleet of idle engines with empty caches.
+func New(c Config) (*Fleet, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	if c.BytesPerToken == 0 {
+		c.BytesPerToken = feedback.DefaultBytesPerToken
+	}
+	if c.AuditEvery == 0 {
+		c.AuditEvery = time.Minute
+	}
+	f := &Fleet{
+		config: c,
+		rng:    rand.New(rand.NewPCG(c.Seed, 0x726f75746572)),
+		units:  units{bytesPerToken: c.BytesPerToken, spread: c.Noise.BytesSpread, seed: c.Seed},
+		seeds:  make(map[string]kvindex.Key),
+	}
+	f.noise = newNoise(c.Noise, c.Seed)
+	f.index = &auditedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{}), holders: make(map[string]kvindex.Holder)}
+	if c.Audit {
+		f.index.claims = make(map[kvindex.Key]enginesim.BlockID)
+		f.index.held = f.held
+	}
+	f.router = router.New(router.Options{Index: f.index, Hooks: f.hooks(), Seed: c.Seed, Epoch: epoch})
+	spec := router.PoolSpec{Name: poolName, Config: c.Router, Ejection: backends.DefaultEjection()}
+	for i := range c.Backends {
+		spec.Backends = append(spec.Backends, backends.Spec{URL: backendURL(i), Rank: backends.NoRank})
+	}
+	pool, err := f.router.AddPool(spec)
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	f.pool = pool
+	for i, b := range pool.Backends() { // sorted by id, which is the order of numbers
+		n := &node{fleet: f, number: i, backend: b, holder: f.index.holders[poolName+" "+b.ID]}
+		if err := n.boot(0); err != nil {
+			return nil, fmt.Errorf("replay: %w", err)
+		}
+		f.nodes = append(f.nodes, n)
+	}
+	f.result = newResult(c)
+	return f, nil
+}
+
+// backendURL names backend i so that the order of ids is that of numbers.
+func backendURL(i int) string {
+	s := strconv.Itoa(i)
+	return "http://engine-" + "0000"[min(len(s), 4):] + s + ":8000"
+}
+
+// Run plays a source to its end and returns what was measured.
+func (f *Fleet) Run(s Source) (*Result, error) {
+	f.source = s
+	f.fetch()
+	for i, n := range f.nodes {
+		if f.config.ScrapeEvery > 0 {
+			every := f.config.ScrapeEvery
+			f.agenda.add(moment{at: every * time.Duration(i) / time.Duration(len(f.nodes)), kind: momentScrape, node: n.number})
+		}
+	}
+	for _, fault := range f.config.Faults {
+		f.agenda.add(moment{at: fault.At, kind: momentFault, fault: fault})
+	}
+	if f.config.Audit {
+		f.agenda.add(moment{at: f.config.AuditEvery, kind: momentAudit})
+	}
+	for f.agenda.work > 0 {
+		m, _ := f.agenda.next()
+		if err := f.handle(m); err != nil {
+			return nil, fmt.Errorf("replay: at %v: %w", m.at, err)
+		}
+	}
+	f.result.close(f)
+	return &f.result, nil
+}
+
+// handle does what is due.
+func (f *Fleet) handle(m moment) error {
+	f.now = m.at
+	if !m.kind.housekeeping() {
+		f.result.Duration = m.at
+	}
+	switch m.kind {
+	case momentArrival:
+		if m.own {
+			f.fetch()
+		}
+		return f.arrive(m.at, m.ask)
+	case momentStep:
+		n := f.nodes[m.node]
+		if n.ticket == m.ticket {
+			n.step(m.at)
+		}
+	case momentAbort:
+		m.flight.abort(m.at, m.ticket)
+	case momentScrape:
+		f.nodes[m.node].scrape(m.at)
+		f.agenda.add(moment{at: m.at + f.config.ScrapeEvery, kind: momentScrape, node: m.node})
+	case momentFault:
+		return f.fault(m.at, m.fault)
+	case momentAudit:
+		f.sampleIndex()
+		f.agenda.add(moment{at: m.at + f.config.AuditEvery, kind: momentAudit})
+	}
+	return nil
+}
+
+// fetch notes the source's next request.
+func (f *Fleet) fetch() {
+	if r, ok := f.source.Next(); ok {
+		f.agenda.add(moment{at: r.At, kind: momentArrival, ask: r, own: true})
+	}
+}
+
+// arrive routes a request that arrives at a moment, and lets the noise add to it.
+func (f *Fleet) arrive(at time.Duration, ask Request) error {
+	if f.noise.hit(f.config.Noise.Foreign) {
+		n := f.nodes[f.noise.rng.IntN(len(f.nodes))]
+		f.submitForeign(at, n)
+	}
+	f.noise.remember(&ask)
+	f.route(at, ask)
+	f.routed++
+	if every := f.config.Noise.FaultEvery; every > 0 && f.routed%every == 0 {
+		kind := FaultKind(f.routed / every % 2)
+		return f.fault(at, Fault{Backend: f.noise.rng.IntN(len(f.nodes)), Kind: kind})
+	}
+	return nil
+}
+
+// ended tells the source, and notes what it brings about.
+func (f *Fleet) ended(ask *Request, at time.Duration, answered bool) {
+	if next, ok := f.source.Ended(ask, at, answered); ok {
+		f.agenda.add(moment{at: max(next.At, at), kind: momentArrival, ask: next})
+	}
+}
+
+// seed is the parent of the first block of every key chain of a tenant.
+func (f *Fleet) seed(tenant string) kvindex.Key {
+	seed, ok := f.seeds[tenant]
+	if !ok {
+		seed = kvindex.Scope{BlockBytes: f.config.Router.BlockBytes, Pool: poolName, TenantID: tenant}.Seed()
+		f.seeds[tenant] = seed
+	}
+	return seed
+}
+
+// clock is the wall clock's time at a moment of the run.
+func clock(at time.Duration) time.Time { return epoch.Add(at) }
+
+// engineRoot is the parent of the first engine block of every chain.
+const engineRoot enginesim.BlockID = 1

@@ -1,0 +1,48 @@
+package replay
+
+import "time"
+
+// TraceRequest is one request of a recorded trace whose prompts are chains of blocks.
+type TraceRequest struct {
+	// At is when it was sent, from the beginning of the trace.
+	At time.Duration
+	// PromptTokens and OutputTokens are its lengths.
+	PromptTokens, OutputTokens int
+	// Blocks name the content of the prompt's full blocks, in order.
+	Blocks []uint64
+}
+
+// Trace plays a recorded trace in an open loop. It implements [Source].
+type Trace struct {
+	requests    []TraceRequest
+	blockTokens int
+	next        int
+}
+
+// NewTrace returns a source of requests, which must be in the order of their times; a
+// block is blockTokens tokens. What is beyond the full blocks of a prompt is like nothing
+// else, and so is what is beyond the named blocks.
+func NewTrace(requests []TraceRequest, blockTokens int) *Trace {
+	return &Trace{requests: requests, blockTokens: blockTokens}
+}
+
+// Next implements [Source].
+func (t *Trace) Next() (Request, bool) {
+	if t.next == len(t.requests) {
+		return Request{}, false
+	}
+	r := &t.requests[t.next]
+	t.next++
+	full := min(len(r.Blocks), r.PromptTokens/t.blockTokens)
+	prompt := make([]Segment, 0, full+1)
+	for _, id := range r.Blocks[:full] {
+		prompt = append(prompt, Segment{ID: mix(id), Tokens: t.blockTokens})
+	}
+	if rest := r.PromptTokens - full*t.blockTokens; rest > 0 {
+		prompt = append(prompt, Segment{ID: mix(^uint64(t.next)), Tokens: rest})
+	}
+	return Request{At: r.At, Prompt: prompt, OutputTokens: max(r.OutputTokens, 1), Session: t.next}, true
+}
+
+// Ended implements [Source].
+func (t *Trace) Ended(*Request, time.Duration, bool) (Request, bool) { return Request{}, false }
