@@ -136,6 +136,10 @@ func (p *Pool) SetBackends(specs []backends.Spec) (duplicates []string, err erro
 	return duplicates, nil
 }
 
+// BytesPerToken is how many bytes of key stream a token is in this pool, as answers have
+// shown so far.
+func (p *Pool) BytesPerToken() float64 { return p.units.BytesPerToken() }
+
 // BackendStatus describes one backend of a pool at a moment.
 type BackendStatus struct {
 	Backend *backends.Backend

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -28,6 +29,9 @@ type Options struct {
 	// Answering reports whether a backend answered when it was last asked what it
 	// serves. Default: always.
 	Answering func(b *backends.Backend) bool
+	// Scrapes tells how reading a backend's metrics goes; ok is false where they are not
+	// read. Default: nobody's are.
+	Scrapes func(b *backends.Backend) (status scrape.Status, ok bool)
 	// Version is shown on the index page.
 	Version string
 	// Now is the clock. Default time.Now.
@@ -50,6 +54,9 @@ func New(o Options) http.Handler {
 	}
 	if o.Answering == nil {
 		o.Answering = func(*backends.Backend) bool { return true }
+	}
+	if o.Scrapes == nil {
+		o.Scrapes = func(*backends.Backend) (scrape.Status, bool) { return scrape.Status{}, false }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -75,7 +82,7 @@ const indexText = `warmroute %s, admin port
 /metrics            Prometheus metrics
 /healthz            200 while the process lives
 /readyz             200 while some backend can serve, else 503; counts by pool
-/debug/state        pools and backends: state, load, index
+/debug/state        pools and backends: state, load, index, engines
 /debug/decisions    the latest decisions and why; ?n=50 says how many
 /debug/pprof/       profiles of this process
 `

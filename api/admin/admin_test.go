@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,21 +15,24 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/router"
 )
 
 // port is an admin port over a router with two pools, and what it is told.
 type port struct {
 	router   *router.Router
+	now      time.Time
 	silent   map[string]bool
 	stopping bool
 	records  []feedback.Record
+	scrapes  map[string]scrape.Status
 	handler  http.Handler
 }
 
 func newPort(t *testing.T) *port {
 	t.Helper()
-	p := &port{router: router.New(router.Options{}), silent: make(map[string]bool)}
+	p := &port{router: router.New(router.Options{}), silent: make(map[string]bool), now: time.Now()}
 	for _, spec := range []router.PoolSpec{
 		{Name: "chat", Backends: []backends.Spec{{URL: "http://b1:8000", Rank: backends.NoRank}, {URL: "http://b2:8000", Rank: backends.NoRank, Weight: 2}}},
 		{Name: "embed", Models: []router.ModelSpec{{Name: "e"}}, Backends: []backends.Spec{{URL: "http://b3:8000", Rank: 0, ConcurrencyThreshold: 7}}},
@@ -44,7 +48,12 @@ func newPort(t *testing.T) *port {
 		Recent:    func(n int) []feedback.Record { return p.records[:min(n, len(p.records))] },
 		Stopping:  func() bool { return p.stopping },
 		Answering: func(b *backends.Backend) bool { return !p.silent[b.ID] },
-		Version:   "v1",
+		Scrapes: func(b *backends.Backend) (scrape.Status, bool) {
+			s, ok := p.scrapes[b.ID]
+			return s, ok
+		},
+		Now:     func() time.Time { return p.now },
+		Version: "v1",
 	})
 	return p
 }
@@ -152,16 +161,66 @@ func TestState(t *testing.T) {
 	got := getJSON[fleet](t, p, "/debug/state", 200)
 	capacity := p.router.Pools()[0].Status(time.Now())[0].Index.Capacity
 	want := fleet{Pools: []pool{
-		{Name: "chat", Strategy: "PREFIX_AWARE", Models: []string{"m", "lora"}, Backends: []backend{
-			{ID: "b1:8000", URL: "http://b1:8000", State: "up", Answering: true, InFlight: 1, Limit: 128, CapacityBlocks: capacity, Weight: 1, Models: []string{"m", "lora"}},
-			{ID: "b2:8000", URL: "http://b2:8000", State: "up", Answering: true, Limit: 128, CapacityBlocks: capacity, Weight: 2, Models: []string{}},
+		{Name: "chat", Strategy: "PREFIX_AWARE", BytesPerToken: 4, Models: []string{"m", "lora"}, Backends: []backend{
+			{ID: "b1:8000", URL: "http://b1:8000", State: "up", Answering: true, InFlight: 1, Limit: 128, CapacityBlocks: capacity, PrefillRate: 2000, Weight: 1, Models: []string{"m", "lora"}},
+			{ID: "b2:8000", URL: "http://b2:8000", State: "up", Answering: true, Limit: 128, CapacityBlocks: capacity, PrefillRate: 2000, Weight: 2, Models: []string{}},
 		}},
-		{Name: "embed", Strategy: "PREFIX_AWARE", Models: []string{"e"}, Backends: []backend{
-			{ID: "b3:8000#0", URL: "http://b3:8000", State: "up", Answering: true, Limit: 7, CapacityBlocks: capacity, Weight: 1, Models: []string{}},
+		{Name: "embed", Strategy: "PREFIX_AWARE", BytesPerToken: 4, Models: []string{"e"}, Backends: []backend{
+			{ID: "b3:8000#0", URL: "http://b3:8000", State: "up", Answering: true, Limit: 7, CapacityBlocks: capacity, PrefillRate: 2000, Weight: 1, Models: []string{}},
 		}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// /debug/state tells what engines say of themselves, and null where they do not.
+func TestStateOfEngines(t *testing.T) {
+	p := newPort(t)
+	chat := p.router.Pools()[0]
+	b1, b2 := p.backend("b1:8000"), p.backend("b2:8000")
+	p.router.Scraped(chat, b1, feedback.EngineState{
+		At: p.now.Add(-10 * time.Second), Engine: "vllm", Running: 3, HasRunning: true, HasWaiting: true, KVUsage: 0.5, HasKVUsage: true,
+		CapacityTokens: 400_000, BlockTokens: 16, HasSleep: true, Started: 1000,
+	})
+	p.router.Scraped(chat, b1, feedback.EngineState{At: p.now.Add(-3 * time.Second), Engine: "vllm", HasSleep: true, Asleep: true})
+	p.scrapes = map[string]scrape.Status{
+		"b1:8000": {Last: p.now.Add(-3 * time.Second), Took: 2 * time.Millisecond, Good: 2},
+		"b2:8000": {Bad: 4, Err: errors.New("backend b2:8000: /metrics answered with status 404")},
+	}
+	backendsOf := func() []backend { return getJSON[fleet](t, p, "/debug/state", 200).Pools[0].Backends }
+	got := backendsOf()[0]
+	want := &engine{Name: "vllm", Asleep: new(true)}
+	if diff := cmp.Diff(want, got.Engine); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got.State != "asleep" || got.HorizonAge == nil || *got.HorizonAge != 3 {
+		t.Errorf("an engine that fell asleep 3 s ago: %+v", got)
+	}
+	if diff := cmp.Diff(&scraped{Age: new(3.0), Duration: new(0.002), Good: 2}, got.Scrape); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	other := backendsOf()[1]
+	if diff := cmp.Diff(&scraped{Failed: 4, Error: "backend b2:8000: /metrics answered with status 404"}, other.Scrape); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	p.router.Scraped(chat, b2, feedback.EngineState{
+		At: p.now, Engine: "sglang", Running: 3, HasRunning: true, HasWaiting: true, KVUsage: 0.5, HasKVUsage: true,
+		CapacityTokens: 400_000, BlockTokens: 16, HasSleep: true, Started: 1000, CachingOff: true,
+	})
+	want = &engine{
+		Name: "sglang", Running: new(3), Waiting: new(0), KVUsage: new(0.5), CapacityTokens: new(400_000), BlockTokens: new(16),
+		CachingOff: true, Asleep: new(false), Started: new(1000.0),
+	}
+	other = backendsOf()[1]
+	if diff := cmp.Diff(want, other.Engine); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if other.HorizonAge != nil || other.State != "up" {
+		t.Errorf("%+v", other)
+	}
+	if r := getJSON[readiness](t, p, "/readyz", 200); r.Pools[0].Asleep != 1 {
+		t.Errorf("readiness: %+v", r.Pools[0])
 	}
 }
 

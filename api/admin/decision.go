@@ -46,9 +46,9 @@ func describe(r *feedback.Record) decision {
 		Overflow: r.Overflow, Attempts: r.Attempts, InFlight: r.InFlight,
 		PromptBlocks: r.PromptBlocks, MatchedBlocks: r.MatchedBlocks,
 		EstimatedPrompt: r.PromptTokens, PredictedCached: r.PredictedCached, AvailableCached: r.AvailableCached,
-		PromptTokens:     reported(r.Usage.Prompt, r.Usage.HasPrompt),
-		CachedTokens:     reported(r.Usage.Cached, r.Usage.HasCached),
-		CompletionTokens: reported(r.Usage.Completion, r.Usage.HasCompletion),
+		PromptTokens:     known(r.Usage.Prompt, r.Usage.HasPrompt),
+		CachedTokens:     known(r.Usage.Cached, r.Usage.HasCached),
+		CompletionTokens: known(r.Usage.Completion, r.Usage.HasCompletion),
 		Status:           r.Status, Result: r.Result.String(), Error: r.Err,
 		Duration: r.Duration.Seconds(),
 	}
@@ -56,12 +56,4 @@ func describe(r *feedback.Record) decision {
 		d.TTFT = new(r.TTFT.Seconds())
 	}
 	return d
-}
-
-// reported keeps what was not reported apart from 0.
-func reported(n int, has bool) *int {
-	if !has {
-		return nil
-	}
-	return &n
 }

@@ -2,8 +2,10 @@ package admin
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -13,25 +15,61 @@ type fleet struct {
 }
 
 type pool struct {
-	Name     string    `json:"name"`
-	Strategy string    `json:"strategy"`
-	Models   []string  `json:"models"`
-	Backends []backend `json:"backends"`
+	Name     string   `json:"name"`
+	Strategy string   `json:"strategy"`
+	Models   []string `json:"models"`
+	// BytesPerToken is how many bytes of prompt a token is, as answers have shown.
+	BytesPerToken float64   `json:"bytes_per_token"`
+	Backends      []backend `json:"backends"`
 }
 
 type backend struct {
-	ID             string   `json:"id"`
-	URL            string   `json:"url"`
-	State          string   `json:"state"`
-	Answering      bool     `json:"answering"`
-	InFlight       int      `json:"in_flight"`
-	Limit          int      `json:"limit"`
-	QueuedTokens   int      `json:"queued_tokens"`
-	IndexBlocks    int      `json:"index_blocks"`
-	CapacityBlocks int      `json:"capacity_blocks"`
-	EvictedBlocks  uint64   `json:"evicted_blocks"`
-	Weight         float64  `json:"weight"`
-	Models         []string `json:"models"`
+	ID             string  `json:"id"`
+	URL            string  `json:"url"`
+	State          string  `json:"state"`
+	Answering      bool    `json:"answering"`
+	InFlight       int     `json:"in_flight"`
+	Limit          int     `json:"limit"`
+	QueuedTokens   int     `json:"queued_tokens"`
+	PrefillRate    float64 `json:"prefill_rate"` // tokens per second
+	IndexBlocks    int     `json:"index_blocks"`
+	CapacityBlocks int     `json:"capacity_blocks"`
+	EvictedBlocks  uint64  `json:"evicted_blocks"`
+	// HorizonAge is the time since the horizon; null before it ever moved.
+	HorizonAge *float64 `json:"horizon_age_s"`
+	// Hopeless: it never confirmed a hit. Silent: its answers report no cached tokens.
+	Hopeless bool     `json:"hopeless"`
+	Silent   bool     `json:"silent"`
+	Weight   float64  `json:"weight"`
+	Models   []string `json:"models"`
+	// Engine is what its metrics said; null while they said nothing.
+	Engine *engine `json:"engine"`
+	// Scrape is how reading them goes; null where they are not read.
+	Scrape *scraped `json:"scrape"`
+}
+
+// engine is what an engine's metrics say of it; null is what they do not say.
+type engine struct {
+	Name           string   `json:"name"`
+	Running        *int     `json:"running"`
+	Waiting        *int     `json:"waiting"`
+	KVUsage        *float64 `json:"kv_usage"`
+	CapacityTokens *int     `json:"capacity_tokens"`
+	BlockTokens    *int     `json:"block_tokens"`
+	CachingOff     bool     `json:"caching_off"`
+	Asleep         *bool    `json:"asleep"`
+	// Started is when the process did, in unix seconds.
+	Started *float64 `json:"started"`
+}
+
+// scraped is how reading an engine's metrics goes.
+type scraped struct {
+	// Age is the time since they were last read; null when never.
+	Age      *float64 `json:"age_s"`
+	Duration *float64 `json:"duration_s"`
+	Good     uint64   `json:"good"`
+	Failed   uint64   `json:"failed"`
+	Error    string   `json:"error,omitempty"`
 }
 
 func (h *handler) state(w http.ResponseWriter, _ *http.Request) {
@@ -43,18 +81,72 @@ func (h *handler) state(w http.ResponseWriter, _ *http.Request) {
 	}
 	shown := fleet{Pools: make([]pool, 0, len(pools))}
 	for _, p := range pools {
-		one := pool{Name: p.Name(), Strategy: p.Config().Strategy, Models: named(listed[p]), Backends: []backend{}}
+		one := pool{
+			Name: p.Name(), Strategy: p.Config().Strategy, Models: named(listed[p]),
+			BytesPerToken: p.BytesPerToken(), Backends: []backend{},
+		}
 		for _, s := range p.Status(now) {
-			one.Backends = append(one.Backends, backend{
-				ID: s.Backend.ID, URL: s.Backend.URL.Redacted(), State: s.State.String(), Answering: h.Answering(s.Backend),
-				InFlight: s.InFlight, Limit: s.Limit, QueuedTokens: s.Queued,
-				IndexBlocks: s.Index.Blocks, CapacityBlocks: s.Index.Capacity, EvictedBlocks: s.Index.Evicted,
-				Weight: s.Backend.Weight(), Models: named(served(s.Backend)),
-			})
+			one.Backends = append(one.Backends, h.describe(s, now))
 		}
 		shown.Pools = append(shown.Pools, one)
 	}
 	reply(w, http.StatusOK, shown)
+}
+
+func (h *handler) describe(s router.BackendStatus, now time.Time) backend {
+	b := backend{
+		ID: s.Backend.ID, URL: s.Backend.URL.Redacted(), State: s.State.String(), Answering: h.Answering(s.Backend),
+		InFlight: s.InFlight, Limit: s.Limit, QueuedTokens: s.Queued, PrefillRate: s.PrefillRate,
+		IndexBlocks: s.Index.Blocks, CapacityBlocks: s.Index.Capacity, EvictedBlocks: s.Index.Evicted,
+		Hopeless: s.Hopeless, Silent: s.Silent,
+		Weight: s.Backend.Weight(), Models: named(served(s.Backend)),
+		Engine: describeEngine(s.Engine), Scrape: h.describeScrape(s.Backend, now),
+	}
+	if !s.Horizon.IsZero() {
+		b.HorizonAge = new(now.Sub(s.Horizon).Seconds())
+	}
+	return b
+}
+
+func describeEngine(s feedback.EngineState) *engine {
+	if s.Engine == "" {
+		return nil
+	}
+	return &engine{
+		Name:           s.Engine,
+		Running:        known(s.Running, s.HasRunning),
+		Waiting:        known(s.Waiting, s.HasWaiting),
+		KVUsage:        known(s.KVUsage, s.HasKVUsage),
+		CapacityTokens: known(s.CapacityTokens, s.CapacityTokens > 0),
+		BlockTokens:    known(s.BlockTokens, s.BlockTokens > 0),
+		CachingOff:     s.CachingOff,
+		Asleep:         known(s.Asleep, s.HasSleep),
+		Started:        known(s.Started, s.Started > 0),
+	}
+}
+
+func (h *handler) describeScrape(b *backends.Backend, now time.Time) *scraped {
+	status, ok := h.Scrapes(b)
+	if !ok {
+		return nil
+	}
+	shown := &scraped{
+		Age:      known(max(now.Sub(status.Last), 0).Seconds(), status.Good > 0),
+		Duration: known(status.Took.Seconds(), status.Good > 0),
+		Good:     status.Good, Failed: status.Bad,
+	}
+	if status.Err != nil {
+		shown.Error = status.Err.Error()
+	}
+	return shown
+}
+
+// known keeps what is not known apart from 0.
+func known[T any](value T, has bool) *T {
+	if !has {
+		return nil
+	}
+	return &value
 }
 
 func served(b *backends.Backend) []string {
@@ -72,91 +164,4 @@ func named(names []string) []string {
 		return []string{}
 	}
 	return names
-}
-
-// readiness is the answer of /readyz.
-type readiness struct {
-	// Status is ready, unavailable or stopping.
-	Status   string          `json:"status"`
-	Backends int             `json:"backends"`
-	Serving  int             `json:"serving"`
-	Pools    []poolReadiness `json:"pools"`
-}
-
-// poolReadiness counts a pool's backends by what keeps them from serving.
-type poolReadiness struct {
-	Name        string `json:"name"`
-	Backends    int    `json:"backends"`
-	Serving     int    `json:"serving"`
-	Up          int    `json:"up"`
-	Cooling     int    `json:"cooling"`
-	Ejected     int    `json:"ejected"`
-	Draining    int    `json:"draining"`
-	Unreachable int    `json:"unreachable"`
-	// NotAnswering and NotLearned are of those that are up or cooling: they did not
-	// answer when last asked, or have not said yet what they serve.
-	NotAnswering int `json:"not_answering"`
-	NotLearned   int `json:"not_learned"`
-}
-
-func (h *handler) readyz(w http.ResponseWriter, _ *http.Request) {
-	r := h.readiness()
-	status := http.StatusOK
-	if r.Status != "ready" {
-		status = http.StatusServiceUnavailable
-		w.Header().Set("Retry-After", "2")
-	}
-	reply(w, status, r)
-}
-
-func (h *handler) readiness() readiness {
-	r := readiness{Status: "ready", Pools: []poolReadiness{}}
-	for _, p := range h.Router.Pools() {
-		one := h.poolReadiness(p)
-		r.Backends += one.Backends
-		r.Serving += one.Serving
-		r.Pools = append(r.Pools, one)
-	}
-	switch {
-	case h.Stopping():
-		r.Status = "stopping"
-	case r.Serving == 0:
-		r.Status = "unavailable"
-	}
-	return r
-}
-
-// poolReadiness counts who can serve: a backend that cools will in a moment, one
-// that is ejected may not.
-func (h *handler) poolReadiness(p *router.Pool) poolReadiness {
-	one := poolReadiness{Name: p.Name()}
-	now := h.Now()
-	for _, b := range p.Backends() {
-		one.Backends++
-		switch b.State(now) {
-		case backends.Up:
-			one.Up++
-		case backends.Cooling:
-			one.Cooling++
-		case backends.Ejected:
-			one.Ejected++
-			continue
-		case backends.Draining:
-			one.Draining++
-			continue
-		case backends.Unreachable:
-			one.Unreachable++
-			continue
-		}
-		_, learned := b.Models()
-		switch {
-		case !h.Answering(b):
-			one.NotAnswering++
-		case !learned && len(p.Models()) == 0:
-			one.NotLearned++
-		default:
-			one.Serving++
-		}
-	}
-	return one
 }

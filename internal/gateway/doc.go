@@ -1,6 +1,6 @@
 // Package gateway puts the parts of a router process together and runs them: pools,
-// index, transport, model poller, proxy with its dialects, telemetry, and the two
-// ports. The command and the end-to-end tests run the same object.
+// index, transport, model poller, metrics scraper, proxy with its dialects, telemetry,
+// and the two ports. The command and the end-to-end tests run the same object.
 //
 //	g, err := gateway.New(gateway.Options{Config: c, Logger: logger})
 //	if err != nil { … }                     // a setting that makes no sense, a port that is taken

@@ -17,6 +17,7 @@ import (
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/backends/health"
 	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/telemetry"
 	"github.com/warmroute/warmroute/kvindex"
@@ -48,6 +49,9 @@ type Gateway struct {
 	telemetry *telemetry.Telemetry
 	poller    *health.Poller
 	silent    silence
+	// scraper is nil where engines' metrics are not read.
+	scraper    *scrape.Scraper
+	unreadable unreadable
 
 	listener, adminListener net.Listener
 	server, adminServer     *http.Server
@@ -110,6 +114,10 @@ func (g *Gateway) build(o Options) error {
 	carrier.DialContext = o.DialContext
 	g.transport = transport.New(carrier)
 	g.poller = health.NewPoller(health.Config{}, g.transport, g.healthHooks())
+	if o.Config.Scrape.Enabled {
+		g.scraper = g.newScraper()
+	}
+	g.telemetry.ReadScrapes(g.scrapeStatus)
 
 	forward, err := proxy.New(proxy.Options{
 		Router:    g.router,
@@ -145,6 +153,7 @@ func (g *Gateway) build(o Options) error {
 		Recent:    g.telemetry.Recent,
 		Stopping:  g.stopping.Load,
 		Answering: g.silent.answering,
+		Scrapes:   g.scrapeStatus,
 		Version:   o.Version,
 	}))
 	return nil

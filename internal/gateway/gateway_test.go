@@ -428,8 +428,13 @@ func TestTheManualListsTheMetricsOfAStartedServer(t *testing.T) {
 	}
 	exposed := make(map[string]bool)
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, nil, map[string]http.Handler{"b1:8000": &engine{}})
-		synctest.Wait()
+		s := start(t, nil, map[string]http.Handler{"b1:8000": newDouble(t, nil)})
+		time.Sleep(10 * time.Second)
+		for range 2 { // a match, so that there is a calibration
+			s.chat(longPrompt("A"), `,"max_tokens":1`)
+		}
+		s.fault("b1:8000", `{"restart":true}`) // and a horizon
+		time.Sleep(10 * time.Second)
 		_, body := s.admin("/metrics")
 		for line := range strings.Lines(body) {
 			if rest, ok := strings.CutPrefix(line, "# TYPE warmroute_"); ok {

@@ -19,6 +19,7 @@ type backendCounts struct {
 	decisions, ejections atomic.Uint64
 	hopeless             atomic.Bool // it never confirms a hit
 	tokens               tokenCounts
+	calibration          calibration
 }
 
 // tokenCounts is the accounting of one backend.
@@ -36,10 +37,13 @@ type backendCollector struct {
 	mu    sync.RWMutex
 	known map[backendKey]*backendCounts
 
-	gauges   []backendMetric
-	counters []countMetric
-	state    *prometheus.Desc
-	hopeless *prometheus.Desc
+	gauges      []backendMetric
+	maybe       []optionalMetric
+	counters    []countMetric
+	scrapes     *scrapeMetrics
+	state       *prometheus.Desc
+	hopeless    *prometheus.Desc
+	calibration *prometheus.Desc
 }
 
 // backendMetric is one number of a backend's status.
@@ -48,6 +52,16 @@ type backendMetric struct {
 	kind  prometheus.ValueType
 	value func(router.BackendStatus) float64
 }
+
+// optionalMetric is a number that is not always known; ok is false where it is not, and
+// then there is no series: absent is not 0.
+type optionalMetric struct {
+	desc  *prometheus.Desc
+	value func(s router.BackendStatus, now time.Time) (value float64, ok bool)
+}
+
+// describer makes the description of a metric of backends.
+type describer func(name, help string, labels ...string) *prometheus.Desc
 
 // countMetric is one of the counts of a backend.
 type countMetric struct {
@@ -59,9 +73,10 @@ var _ prometheus.Collector = (*backendCollector)(nil)
 
 func newBackendCollector(r *atomic.Pointer[router.Router]) *backendCollector {
 	c := &backendCollector{router: r, now: time.Now, known: make(map[backendKey]*backendCounts)}
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
+	desc := describer(func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(namespace+"_backend_"+name, help, append([]string{"pool", "backend"}, labels...), nil)
-	}
+	})
+	c.maybe, c.scrapes = engineMetrics(desc), newScrapeMetrics(desc)
 	status := func(name, help string, kind prometheus.ValueType, value func(router.BackendStatus) float64) {
 		c.gauges = append(c.gauges, backendMetric{desc(name, help), kind, value})
 	}
@@ -70,6 +85,7 @@ func newBackendCollector(r *atomic.Pointer[router.Router]) *backendCollector {
 	}
 	c.state = desc("state", "1 for the state the backend is in, 0 for the others.", "state")
 	c.hopeless = desc("never_confirmed", "1 while the backend has had every chance to confirm a predicted hit and never did.")
+	c.calibration = desc("calibration_ratio", "The part of its matches that is believed, over the latest answers: predicted divided by captured tokens.")
 	status("in_flight", "Requests sent and not finished.", prometheus.GaugeValue,
 		func(s router.BackendStatus) float64 { return float64(s.InFlight) })
 	status("concurrency_limit", "The ConcurrencyThreshold in force, lower while the backend returns from an ejection.", prometheus.GaugeValue,
@@ -82,6 +98,10 @@ func newBackendCollector(r *atomic.Pointer[router.Router]) *backendCollector {
 		func(s router.BackendStatus) float64 { return float64(s.Index.Capacity) })
 	status("index_evicted_blocks_total", "Blocks that capacity pushed out of the index.", prometheus.CounterValue,
 		func(s router.BackendStatus) float64 { return float64(s.Index.Evicted) })
+	status("prefill_tokens_per_second", "Prefill rate learned from requests that were alone on it, 2000 until there were enough.", prometheus.GaugeValue,
+		func(s router.BackendStatus) float64 { return s.PrefillRate })
+	status("silent", "1 when its answers report no cached tokens.", prometheus.GaugeValue,
+		func(s router.BackendStatus) float64 { return truth(s.Silent) })
 	counted("decisions_total", "Decisions for the backend.",
 		func(b *backendCounts) *atomic.Uint64 { return &b.decisions })
 	counted("ejections_total", "Times that failures took the backend out.",
@@ -125,8 +145,13 @@ func (c *backendCollector) counts(pool, backend string) *backendCounts {
 func (c *backendCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.state
 	ch <- c.hopeless
+	ch <- c.calibration
+	c.scrapes.describe(ch)
 	for _, g := range c.gauges {
 		ch <- g.desc
+	}
+	for _, m := range c.maybe {
+		ch <- m.desc
 	}
 	for _, n := range c.counters {
 		ch <- n.desc
@@ -145,7 +170,7 @@ func (c *backendCollector) Collect(ch chan<- prometheus.Metric) {
 		for _, s := range p.Status(now) {
 			key := backendKey{p.Name(), s.Backend.ID}
 			present[key] = true
-			c.collect(ch, key, s)
+			c.collect(ch, key, s, now)
 		}
 	}
 	c.mu.Lock()
@@ -157,36 +182,43 @@ func (c *backendCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (c *backendCollector) collect(ch chan<- prometheus.Metric, key backendKey, s router.BackendStatus) {
-	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+// sender sends one number of a backend.
+type sender func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string)
+
+func (c *backendCollector) collect(ch chan<- prometheus.Metric, key backendKey, s router.BackendStatus, now time.Time) {
+	send := sender(func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		m, err := prometheus.NewConstMetric(desc, kind, value, append([]string{key.pool, key.backend}, labels...)...)
 		if err != nil {
 			m = prometheus.NewInvalidMetric(desc, err)
 		}
 		ch <- m
-	}
+	})
 	for _, state := range states() {
-		value := 0.0
-		if s.State == state {
-			value = 1
-		}
-		send(c.state, prometheus.GaugeValue, value, state.String())
+		send(c.state, prometheus.GaugeValue, truth(s.State == state), state.String())
 	}
 	for _, g := range c.gauges {
 		send(g.desc, g.kind, g.value(s))
 	}
+	c.collectScrapes(send, s, now)
 	counts := c.counts(key.pool, key.backend)
-	hopeless := 0.0
-	if counts.hopeless.Load() {
-		hopeless = 1
+	send(c.hopeless, prometheus.GaugeValue, truth(counts.hopeless.Load()))
+	if ratio, ok := counts.calibration.ratio(); ok {
+		send(c.calibration, prometheus.GaugeValue, ratio)
 	}
-	send(c.hopeless, prometheus.GaugeValue, hopeless)
 	for _, n := range c.counters {
 		send(n.desc, prometheus.CounterValue, float64(n.value(counts).Load()))
 	}
 }
 
+// truth is a yes or no as a gauge shows it.
+func truth(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
 // states are all states, from best to worst.
 func states() []backends.State {
-	return []backends.State{backends.Up, backends.Cooling, backends.Ejected, backends.Draining, backends.Unreachable}
+	return []backends.State{backends.Up, backends.Cooling, backends.Ejected, backends.Draining, backends.Asleep, backends.Unreachable}
 }

@@ -37,6 +37,8 @@ const (
 var (
 	durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280}
 	ttftBuckets     = []float64{.005, .01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
+	// Below 0 the engine found less than predicted, above it more.
+	errorBuckets = []float64{-.9, -.75, -.5, -.25, -.1, -.05, -.02, .02, .05, .1, .25, .5, .75, .9}
 )
 
 // metrics are what requests and decisions are counted in. Those of single backends
@@ -58,6 +60,7 @@ type metrics struct {
 	evidence      *prometheus.CounterVec // pool, ruling
 	horizonMoves  *prometheus.CounterVec // pool, cause
 	forgotten     *prometheus.CounterVec // pool, cause
+	prediction    *prometheus.HistogramVec
 	tokens        tokenVecs
 	buildInfo     *prometheus.GaugeVec
 }
@@ -92,6 +95,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		evidence:      counter("evidence_total", "Answers that confirmed or contradicted a prediction, by what was made of it.", "pool", "ruling"),
 		horizonMoves:  counter("horizon_moves_total", "Times that what a backend was thought to hold was forgotten up to a moment, by cause.", "pool", "cause"),
 		forgotten:     counter("forgotten_blocks_total", "Blocks forgotten that way.", "pool", "cause"),
+		prediction:    histogram("prediction_error_ratio", "Cached tokens reported less those predicted, as a part of the prompt, where either was above 0.", errorBuckets, "pool"),
 		tokens:        newTokenVecs(counter),
 		buildInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what runs.",
@@ -135,6 +139,7 @@ func (m *metrics) prepare(pool, strategy string, dialects []string) {
 		m.horizonMoves.WithLabelValues(pool, cause)
 		m.forgotten.WithLabelValues(pool, cause)
 	}
+	m.prediction.WithLabelValues(pool)
 	m.tokens.prepare(pool)
 }
 

@@ -71,6 +71,7 @@ func New(o Options) (*Telemetry, error) {
 	m.buildInfo.WithLabelValues(o.Version, runtime.Version()).Set(1)
 	err = errors.Join(
 		t.registry.Register(t.backends),
+		t.registry.Register(newPoolCollector(&t.router)),
 		t.registry.Register(collectors.NewGoCollector()),
 		t.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	)

@@ -61,7 +61,9 @@ func (t *Telemetry) accounted(d *router.Decision, a feedback.Account) {
 	v.undelivered.WithLabelValues(pool, lostLoadChoice).Add(float64(count(a.LoadChoice)))
 	v.undelivered.WithLabelValues(pool, lostStaleIndex).Add(float64(count(a.StaleIndex)))
 	v.undelivered.WithLabelValues(pool, lostUnreported).Add(float64(count(a.Unreported)))
-	c := &t.backends.counts(pool, d.Backend.ID).tokens
+	of := t.backends.counts(pool, d.Backend.ID)
+	of.calibration.observe(a.Captured, a.Predicted)
+	c := &of.tokens
 	c.prompt.Add(count(a.Prompt))
 	c.available.Add(count(a.Available))
 	c.captured.Add(count(a.Captured))
@@ -71,6 +73,9 @@ func (t *Telemetry) accounted(d *router.Decision, a feedback.Account) {
 		v.delivered.WithLabelValues(pool).Add(float64(count(a.Delivered)))
 		c.reported.Add(count(a.Prompt))
 		c.delivered.Add(count(a.Delivered))
+		if a.Prompt > 0 && (a.Predicted > 0 || a.Delivered > 0) {
+			t.metrics.prediction.WithLabelValues(pool).Observe(float64(a.Delivered-a.Predicted) / float64(a.Prompt))
+		}
 	}
 }
 

@@ -1,0 +1,99 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/router"
+)
+
+// readiness is the answer of /readyz.
+type readiness struct {
+	// Status is ready, unavailable or stopping.
+	Status   string          `json:"status"`
+	Backends int             `json:"backends"`
+	Serving  int             `json:"serving"`
+	Pools    []poolReadiness `json:"pools"`
+}
+
+// poolReadiness counts a pool's backends by what keeps them from serving.
+type poolReadiness struct {
+	Name        string `json:"name"`
+	Backends    int    `json:"backends"`
+	Serving     int    `json:"serving"`
+	Up          int    `json:"up"`
+	Cooling     int    `json:"cooling"`
+	Ejected     int    `json:"ejected"`
+	Draining    int    `json:"draining"`
+	Asleep      int    `json:"asleep"`
+	Unreachable int    `json:"unreachable"`
+	// NotAnswering and NotLearned are of those that are up or cooling: they did not
+	// answer when last asked, or have not said yet what they serve.
+	NotAnswering int `json:"not_answering"`
+	NotLearned   int `json:"not_learned"`
+}
+
+func (h *handler) readyz(w http.ResponseWriter, _ *http.Request) {
+	r := h.readiness()
+	status := http.StatusOK
+	if r.Status != "ready" {
+		status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "2")
+	}
+	reply(w, status, r)
+}
+
+func (h *handler) readiness() readiness {
+	r := readiness{Status: "ready", Pools: []poolReadiness{}}
+	for _, p := range h.Router.Pools() {
+		one := h.poolReadiness(p)
+		r.Backends += one.Backends
+		r.Serving += one.Serving
+		r.Pools = append(r.Pools, one)
+	}
+	switch {
+	case h.Stopping():
+		r.Status = "stopping"
+	case r.Serving == 0:
+		r.Status = "unavailable"
+	}
+	return r
+}
+
+// poolReadiness counts who can serve: a backend that cools will in a moment, one
+// that is ejected may not.
+func (h *handler) poolReadiness(p *router.Pool) poolReadiness {
+	one := poolReadiness{Name: p.Name()}
+	now := h.Now()
+	for _, b := range p.Backends() {
+		one.Backends++
+		switch b.State(now) {
+		case backends.Up:
+			one.Up++
+		case backends.Cooling:
+			one.Cooling++
+		case backends.Ejected:
+			one.Ejected++
+			continue
+		case backends.Draining:
+			one.Draining++
+			continue
+		case backends.Asleep:
+			one.Asleep++
+			continue
+		case backends.Unreachable:
+			one.Unreachable++
+			continue
+		}
+		_, learned := b.Models()
+		switch {
+		case !h.Answering(b):
+			one.NotAnswering++
+		case !learned && len(p.Models()) == 0:
+			one.NotLearned++
+		default:
+			one.Serving++
+		}
+	}
+	return one
+}
