@@ -26,6 +26,14 @@ func (p *Pool) Join(max int) (w *Waiter, ok bool) {
 // Ready is closed when a slot may have become free: time to route again.
 func (w *Waiter) Ready() <-chan struct{} { return w.ready }
 
+// First reports whether nobody waits before this waiter, so that it may try for a slot
+// without being called: one may have become free before it had its place.
+func (w *Waiter) First() bool {
+	w.line.mu.Lock()
+	defer w.line.mu.Unlock()
+	return len(w.line.waiters) > 0 && w.line.waiters[0] == w
+}
+
 // Again takes a place at the front of the line, for a waiter that was called but
 // found the slot taken.
 func (w *Waiter) Again() {

@@ -262,6 +262,9 @@ func TestLine(t *testing.T) {
 	if called(first) || called(second) {
 		t.Fatal("called before a slot is free")
 	}
+	if !first.First() || second.First() {
+		t.Error("First: want the one that came first")
+	}
 	r.Complete(d, feedback.Outcome{Now: req.Now})
 	if !called(first) || called(second) {
 		t.Fatal("the first in line was not called, or the second was")

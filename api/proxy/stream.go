@@ -137,9 +137,9 @@ func (s *stream) watch(p []byte) {
 		a.outcome.FirstByte = s.resp.StatusCode < http.StatusMultipleChoices
 		return
 	}
-	defer func() { a.outcome.FirstByte = s.tap.Started() }() // a comment is no first token
 	before := s.tap.Started()
 	s.tap.Write(p)
+	a.outcome.FirstByte = s.tap.Started() // a comment is no first token
 	if !before && s.tap.Started() {
 		now := x.p.options.Now()
 		x.record.TTFT = now.Sub(x.record.Start)
