@@ -255,11 +255,11 @@ func TestRB11DistinctPrefixesSpread(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			f := start(t, setup{
 				engines:   equal,
-				engine:    func(c *server.Config) { c.Speed, c.KVTokens = 1000, 50_000 },
+				engine:    func(c *server.Config) { c.Speed, c.KVTokens = 20, 50_000 },
 				configure: func(c *config.Config) { c.Pools[0].Routing.Strategy = strategy },
 			})
 			var counts shares
-			limited(prefixes, 20, func(i int) {
+			limited(prefixes, 40, func(i int) {
 				counts.add(f.mustChat(ask{messages: []message{user(prose(uint64(i), 1200))}}).backend)
 			})
 			most := 0
