@@ -23,7 +23,7 @@ type Config struct {
 	Users int
 	// Speed is how many simulated seconds pass in a second, 0.1–1000. Default 20.
 	Speed float64
-	// Seed varies the generated workload.
+	// Seed varies the generated workload and the router's random choices.
 	Seed uint64
 	// Profile is the timing profile of the doubles, see [enginesim.ProfileNames].
 	// Default llama-8b-l40s: its cache does not hold the workload, four of them do.

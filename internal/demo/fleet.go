@@ -41,7 +41,7 @@ func startFleet(ctx context.Context, cfg Config, strategy string) (*fleet, error
 		f.backends = append(f.backends, addr)
 		urls = append(urls, "http://"+addr)
 	}
-	front, err := startFront(ctx, f.group, urls, strategy)
+	front, err := startFront(ctx, f.group, urls, strategy, cfg.Seed)
 	if err != nil {
 		return nil, errors.Join(err, f.stop())
 	}

@@ -21,7 +21,7 @@ type front struct {
 }
 
 // startFront starts a router over the engines that runs until ctx ends.
-func startFront(ctx context.Context, group *errgroup.Group, urls []string, strategy string) (*front, error) {
+func startFront(ctx context.Context, group *errgroup.Group, urls []string, strategy string, seed uint64) (*front, error) {
 	c, _, err := config.FromBackends(urls)
 	if err != nil {
 		return nil, fmt.Errorf("router: %w", err)
@@ -30,7 +30,7 @@ func startFront(ctx context.Context, group *errgroup.Group, urls []string, strat
 	c.Timeouts.ShutdownGrace = grace
 	c.Pools[0].Models = []config.Model{{Name: model}}
 	c.Pools[0].Routing.Strategy = strategy
-	g, err := gateway.New(gateway.Options{Config: c, Version: "demo"})
+	g, err := gateway.New(gateway.Options{Config: c, Version: "demo", Seed: seed})
 	if err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}

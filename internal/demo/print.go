@@ -48,9 +48,9 @@ func printTable(w io.Writer, cfg Config, results []Result, late time.Duration) e
 	return err
 }
 
-// hops is about how often somebody must wake up between a client's request and its
+// hops is about how often somebody must be woken up between a client's request and its
 // first token: client, router and engine, there and back.
-const hops = 8
+const hops = 4
 
 // slowShare is the part of a P50 TTFT from which on a machine's lateness is worth a
 // remark.

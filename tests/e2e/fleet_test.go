@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -190,9 +191,7 @@ func (f *fleet) send(ctx context.Context, method, url, body string, header http.
 		return 0, "", err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	resp, err := f.client.Do(req)
 	if err != nil {
 		return 0, "", err
