@@ -433,3 +433,21 @@ func BenchmarkRoute(b *testing.B) {
 		r.Complete(d, done)
 	}
 }
+
+// BenchmarkEvidence is what completing an answered 32 KiB prompt costs beside the writes
+// to the index: reading its usage, accounting for it, and ruling on its evidence.
+func BenchmarkEvidence(b *testing.B) {
+	r, req := benchPool(b)
+	d, err := r.Route(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	o := feedback.Outcome{
+		Now: req.Now, Result: feedback.Success, FirstByte: true,
+		Usage: feedback.Usage{Prompt: 8192, HasPrompt: true, HasCached: true, Cached: d.PredictedCached},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.weigh(d, o, kvindex.Stamp(req.Now.UnixNano()))
+	}
+}
