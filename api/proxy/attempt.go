@@ -46,11 +46,7 @@ func (x *exchange) attempt(d *router.Decision) (again bool, err *Error) {
 		return a.failed(failure)
 	}
 	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode < http.StatusOK: // a switch of protocols that nobody asked for
-		cancel() // the body has no end
-		return a.failed(&transport.Failure{Kind: transport.Malformed, Err: fmt.Errorf("backend %s answered %d", d.Backend.ID, resp.StatusCode)})
-	case overloaded(resp.StatusCode) && x.mayRetry(d.Backend):
+	if overloaded(resp.StatusCode) && x.mayRetry(d.Backend) {
 		a.keep(resp)
 		return true, nil
 	}

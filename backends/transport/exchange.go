@@ -105,14 +105,25 @@ func (x *exchange) abandon(err error) *Failure {
 	return f
 }
 
+// refuse ends an exchange whose answer cannot be used.
+func (x *exchange) refuse(kind Kind, reason string) *Failure {
+	x.cancel(errDone)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return &Failure{Kind: kind, Err: fmt.Errorf("backend %s: %s", x.backend.ID, reason), Reused: x.reused}
+}
+
 // classify says what an error of this exchange means.
 func (x *exchange) classify(err error) *Failure {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	kind, reason := x.kind(err)
-	if reason == "" {
+	switch {
+	case kind == Malformed:
+		err = fmt.Errorf("backend %s: %s%s", x.backend.ID, reason, unquoted(err))
+	case reason == "":
 		err = fmt.Errorf("backend %s: %w", x.backend.ID, err)
-	} else {
+	default:
 		err = fmt.Errorf("backend %s: %s: %w", x.backend.ID, reason, err)
 	}
 	return &Failure{Kind: kind, Err: err, Reused: x.reused}

@@ -34,7 +34,7 @@ const (
 	IdleTimeout
 	// ClientGone: the caller's context ended. It says nothing about the backend.
 	ClientGone
-	// Malformed: what came back is not HTTP.
+	// Malformed: what came back is not HTTP, or not HTTP any more.
 	Malformed
 )
 
@@ -143,3 +143,18 @@ func refusedByTLS(err error) bool { return strings.Contains(err.Error(), "remote
 
 // streamReset recognises an HTTP/2 stream that the server ended on purpose.
 func streamReset(err error) bool { return strings.HasPrefix(err.Error(), "stream error:") }
+
+// unquoted is what may be told of an error about an answer that is not HTTP: net/http
+// quotes the answer in most, which may be text of a prompt or of what came of it.
+func unquoted(err error) string {
+	text := err.Error()
+	for _, known := range []string{
+		"malformed HTTP response", "malformed HTTP version", "malformed HTTP status code", "malformed MIME header",
+		"bad Content-Length", "response headers exceeded", "invalid byte in chunk length", "malformed chunked encoding",
+	} {
+		if strings.Contains(text, known) {
+			return ": " + known
+		}
+	}
+	return ""
+}

@@ -153,7 +153,28 @@ func TestMalformedAnswers(t *testing.T) {
 			tr := open(t, Config{})
 			_, f := tr.Do(t.Context(), backend(t, "http://"+addr), postRequest("x"))
 			wantKind(t, f, Malformed)
+			for _, part := range []string{"OpenSSH", "HTTP/9", "2x0", "no colon", "-3", "xxx"} {
+				if strings.Contains(f.Error(), part) {
+					t.Errorf("the error quotes the answer: %v", f)
+				}
+			}
 		})
+	}
+}
+
+// A switch of protocols was not asked for: it is no answer, and must not hold whoever
+// closes it.
+func TestSwitchOfProtocols(t *testing.T) {
+	addr := raw(t, func(c *net.TCPConn, r *bufio.Reader) {
+		readRequest(r)
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+		io.Copy(io.Discard, r)
+	})
+	tr := open(t, Config{})
+	_, f := tr.Do(t.Context(), backend(t, "http://"+addr), postRequest("x"))
+	wantKind(t, f, Malformed)
+	if !strings.Contains(f.Error(), addr) {
+		t.Errorf("the error does not name the backend: %v", f)
 	}
 }
 

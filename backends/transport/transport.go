@@ -27,8 +27,9 @@ func New(c Config) *Transport {
 var errClosed = errors.New("the transport is closed")
 
 // Do sends a request to a backend and returns its answer as soon as the headers are
-// there, whatever the status. Informational answers (1xx) are passed over. If the
-// engine answers before it has read the whole body, the answer counts.
+// there, whatever the status. Informational answers (1xx) are passed over; a switch of
+// protocols, which is never asked for, is a failure. If the engine answers before it
+// has read the whole body, the answer counts.
 //
 // The answer's body must be closed. It fails with a [Failure], see [FailureOf], and
 // ends the work upstream when it is closed before its end. Trailers are in the
@@ -49,6 +50,11 @@ func (t *Transport) Do(ctx context.Context, b *backends.Backend, r Request) (*ht
 	if err != nil {
 		sent.Close()
 		return nil, x.abandon(err)
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		sent.Close()
+		resp.Body.Close() // it is the connection itself, and has no end
+		return nil, x.refuse(Malformed, "the engine switched protocols, which nobody asked for")
 	}
 	resp.Body = newBody(x, resp, sent)
 	return resp, nil
