@@ -123,6 +123,9 @@ func (r *Registry) Limit(b *Backend, threshold int, now time.Time) int {
 		return threshold
 	}
 	since := time.Duration(now.UnixNano() - returned)
+	if since < 0 && b.health.ejectedUntil.Load() == 0 && b.health.returnedAt.CompareAndSwap(returned, now.UnixNano()) {
+		since = 0 // a success has ended the ejection early: this is its return
+	}
 	if since < 0 || since >= r.ejection.SlowStart {
 		return threshold
 	}

@@ -111,6 +111,27 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
+// A success of a request that was under way ends an ejection early; the slow start
+// belongs to that return, not to the moment at which the ejection would have ended.
+func TestSlowStartAfterAnEarlyReturn(t *testing.T) {
+	r := registry(t, "http://b1:80", "http://b2:80")
+	b := r.Find("b1:80")
+	fail(r, b, start, 3)
+	if got := r.Limit(b, 100, start.Add(time.Second)); got != 100 {
+		t.Errorf("while it is ejected: limit %d, want 100", got)
+	}
+	r.Succeeded(b)
+	back := start.Add(2 * time.Second)
+	for _, tc := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 1}, {3 * time.Second, 10}, {8 * time.Second, 26}, {30 * time.Second, 100}} {
+		if got := r.Limit(b, 100, back.Add(tc.after)); got != tc.want {
+			t.Errorf("%v after its return: limit %d, want %d", tc.after, got, tc.want)
+		}
+	}
+}
+
 func TestStates(t *testing.T) {
 	r := registry(t, "http://b1:80", "http://b2:80")
 	b := r.Find("b1:80")
