@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -256,6 +257,9 @@ func TestHangingEngine(t *testing.T) {
 			if failure == nil || !strings.Contains(failure.Error(), part) {
 				t.Errorf("error %v does not say %q", failure, part)
 			}
+		}
+		if _, ok := errors.AsType[*transport.Failure](failure); !ok {
+			t.Errorf("error %v does not tell that the engine gave no answer", failure)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()

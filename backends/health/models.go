@@ -23,7 +23,7 @@ func (p *Poller) ask(ctx context.Context, b *backends.Backend) ([]backends.Model
 	defer cancel()
 	models, err := p.fetch(ctx, b)
 	if err != nil && context.Cause(ctx) == errTimeout { //nolint:errorlint // it is set above
-		err = fmt.Errorf("backend %s: no list of models within %v (health.timeout)", b.ID, p.config.Timeout)
+		err = fmt.Errorf("no list of models within %v (health.timeout): %w", p.config.Timeout, err)
 	}
 	return models, err
 }
