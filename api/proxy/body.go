@@ -139,8 +139,12 @@ func (x *exchange) readBody() *Error {
 	x.payload.buf = bodyBuffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in the pool
 	x.payload.bytes = (*x.payload.buf)[:0]
 	limit := x.p.options.Limits.BodyBytes
-	counted := &countingReader{from: x.r.Body, stall: &x.stall}
+	counted := &countingReader{from: x.r.Body}
 	defer func() { x.record.RequestBytes = counted.n }()
+	if x.r.ContentLength != 0 { // else net/http waits for the client to leave already
+		counted.stall = &x.stall
+		defer x.stall.sent()
+	}
 	size := x.r.ContentLength
 	if size > limit {
 		x.drain(counted)
@@ -155,9 +159,6 @@ func (x *exchange) readBody() *Error {
 		}
 		defer decoder.Close()
 		from, size, x.decoded = decoder, -1, true
-	}
-	if x.r.ContentLength != 0 {
-		defer x.stall.sent()
 	}
 	return x.bodyError(x.payload.readAll(from, size, limit), counted)
 }

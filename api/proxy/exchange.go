@@ -24,10 +24,12 @@ const statusClientClosed = 499
 // codeClientLeft marks the end of a request that nobody waits for any more.
 const codeClientLeft Code = "client_closed"
 
-// maxTenant and maxRequestID bound what clients name things, in characters.
+// maxTenant, maxRequestID and maxStoredID bound what clients name things, in
+// characters.
 const (
 	maxTenant    = 64
 	maxRequestID = 256
+	maxStoredID  = 512
 )
 
 // exchange is one request of a client and the answer to it.
@@ -264,6 +266,9 @@ func (x *exchange) followPrevious() {
 // that is not remembered can only be where there is nobody else to ask.
 func (x *exchange) findStored() *Error {
 	id := x.call.StoredID(x.r)
+	if !plainSegment(id) {
+		return &Error{Status: http.StatusNotFound, Code: CodeNotFound, Message: "there is no response with such an id"}
+	}
 	at, known := x.p.stored.get(id, x.record.Start)
 	if !known || !at.there() {
 		pools := x.p.options.Router.Pools()

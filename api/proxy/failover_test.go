@@ -366,6 +366,26 @@ func TestFO09LongAnswersAreNotKept(t *testing.T) {
 	f.settled(1)
 }
 
+// A backend that sleeps is nobody to try: the answer streams through as it is, however
+// long.
+func TestFO09OthersAsleep(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	busy := engine(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTooManyRequests)
+		io.WriteString(w, long)
+	})
+	asleep := deadURL(t)
+	f := start(t, []string{busy, asleep})
+	f.byURL(asleep).SetAsleep(true)
+	if got := f.send("POST", chatPath, chat("hello")); got.StatusCode != http.StatusTooManyRequests || got.body != long {
+		t.Errorf("got %d and %d bytes", got.StatusCode, len(got.body))
+	}
+	if r := f.last(1); r.Attempts != 1 {
+		t.Errorf("%d attempts", r.Attempts)
+	}
+	f.settled(1)
+}
+
 func TestRB09Saturation(t *testing.T) {
 	hold := newGate(t)
 	arrived := make(chan struct{}, 8)

@@ -177,3 +177,9 @@ func printable(s string, limit int) bool {
 	}
 	return true
 }
+
+// plainSegment reports whether s is one segment of a path and stays one whoever decodes
+// and tidies the path: an engine has more paths than those that are routed.
+func plainSegment(s string) bool {
+	return printable(s, maxStoredID) && s != "." && s != ".." && !strings.ContainsAny(s, `/\?#%;`)
+}

@@ -501,6 +501,31 @@ func TestRP19EnginePaths(t *testing.T) {
 	f.settled(n)
 }
 
+// The id of a stored answer cannot lead to another path of an engine, whoever decodes and
+// tidies paths on the way.
+func TestRP19StoredIDsAreNoPaths(t *testing.T) {
+	urls, got := echoes(t, 1)
+	f := start(t, urls)
+	n := 0
+	for _, id := range []string{
+		"..%2f..%2fmetrics", "%2e%2e%2f%2e%2e%2fmetrics", "%2e%2e", "%2e", "..%5c..%5csleep", "a%2fb", "a%3fb", "a%23b", "a%25b", "a%0d%0ab", "a%3bb",
+		strings.Repeat("a", 600),
+	} {
+		for _, request := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/cancel"}} {
+			a := f.send(request[0], "/v1/responses/"+id+request[1], "")
+			n++
+			if jsonError(t, a); a.StatusCode != http.StatusNotFound {
+				t.Errorf("%s %s%s: got %d", request[0], id, request[1], a.StatusCode)
+			}
+		}
+	}
+	if got.count() != 0 {
+		t.Errorf("an engine was asked for %s", got.last().uri)
+	}
+	wantOK(t, f.send("GET", "/v1/responses/resp_0a-B.c~d:e", ""))
+	f.settled(n + 1)
+}
+
 // A request about no model can only be meant for the one there is.
 func TestModelMayBeLeftOutWhereThereIsOne(t *testing.T) {
 	urls, _ := echoes(t, 1)

@@ -345,3 +345,24 @@ func TestStallLimitsEnd(t *testing.T) {
 		f.settled(2)
 	})
 }
+
+// A request without a body has nothing to pause with: its answer may take longer than an
+// upload may pause.
+func TestLongAnswerToARequestWithoutBody(t *testing.T) {
+	engines := map[string]http.HandlerFunc{"b1:8000": func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(95 * time.Second):
+			writeWhole(w)
+		case <-r.Context().Done():
+		}
+	}}
+	virtual(t, engines, nil, func(t *testing.T, f *fleet) {
+		if got := f.send("GET", "/v1/responses/resp_1", ""); got.err != nil || got.StatusCode != http.StatusOK {
+			t.Errorf("got %d %q, %v", got.StatusCode, got.body, got.err)
+		}
+		if r := f.last(1); r.Duration != 95*time.Second {
+			t.Errorf("%v after %v: %s", r.Result, r.Duration, r.Err)
+		}
+		f.settled(1)
+	})
+}

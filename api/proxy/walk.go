@@ -179,8 +179,10 @@ func (x *exchange) others(b *backends.Backend) bool {
 		if other == b || slices.Contains(x.request.Tried, other) || !other.Serves(x.request.Model) {
 			continue
 		}
-		if s := other.State(now); s != backends.Draining && s != backends.Unreachable {
+		switch other.State(now) {
+		case backends.Up, backends.Cooling, backends.Ejected:
 			return true
+		case backends.Draining, backends.Asleep, backends.Unreachable:
 		}
 	}
 	return false
