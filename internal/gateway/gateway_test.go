@@ -468,13 +468,18 @@ func TestML07ChangesUnderTraffic(t *testing.T) {
 	client := s.network.Client()
 	pool := s.Router().Pools()[0]
 	var (
-		until  = time.Now().Add(1500 * time.Millisecond)
+		begin  = time.Now()
 		wg     sync.WaitGroup
 		served atomic.Int64
 	)
+	// A busy machine needs longer for enough of it.
+	goesOn := func() bool {
+		lasted := time.Since(begin)
+		return lasted < 1500*time.Millisecond || served.Load() < 50 && lasted < 30*time.Second
+	}
 	for worker := range 4 {
 		wg.Go(func() {
-			for i := 0; time.Now().Before(until); i++ {
+			for i := 0; goesOn(); i++ {
 				body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, longPrompt(fmt.Sprint(worker, i%5)))
 				resp, err := client.Post("http://"+dataAddr+"/v1/chat/completions", "application/json", strings.NewReader(body))
 				if err != nil {
@@ -494,7 +499,7 @@ func TestML07ChangesUnderTraffic(t *testing.T) {
 	}
 	wg.Go(func() {
 		random := rand.New(rand.NewPCG(3, 4))
-		for time.Now().Before(until) {
+		for goesOn() {
 			specs := []backends.Spec{{URL: "http://" + addresses[0], Rank: backends.NoRank}}
 			for _, a := range addresses[1:] {
 				if random.IntN(2) == 0 {
@@ -508,7 +513,7 @@ func TestML07ChangesUnderTraffic(t *testing.T) {
 		}
 	})
 	wg.Go(func() {
-		for i := 0; time.Now().Before(until); i++ {
+		for i := 0; goesOn(); i++ {
 			c := router.DefaultConfig()
 			c.Strategy = router.Strategies()[i%len(router.Strategies())]
 			c.ConcurrencyThreshold = 1 + i%64
@@ -519,7 +524,7 @@ func TestML07ChangesUnderTraffic(t *testing.T) {
 		}
 	})
 	wg.Go(func() {
-		for time.Now().Before(until) {
+		for goesOn() {
 			for _, path := range []string{"/metrics", "/debug/state", "/debug/decisions", "/readyz"} {
 				if status, body := s.admin(path); status != 200 && path != "/readyz" {
 					t.Errorf("%s: %d %.200s", path, status, body)

@@ -1,4 +1,4 @@
-package telemetry
+package config
 
 import (
 	"encoding/json"
@@ -12,6 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 )
+
+// The tests of deploy/grafana are here because this is the package that reads YAML.
 
 // manual is what docs/metrics.md says of our metrics: the labels of each series name,
 // those of a histogram's parts included.
