@@ -162,19 +162,27 @@ func TestMalformedAnswers(t *testing.T) {
 	}
 }
 
-// A switch of protocols was not asked for: it is no answer, and must not hold whoever
-// closes it.
-func TestSwitchOfProtocols(t *testing.T) {
-	addr := raw(t, func(c *net.TCPConn, r *bufio.Reader) {
-		readRequest(r)
-		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
-		io.Copy(io.Discard, r)
-	})
-	tr := open(t, Config{})
-	_, f := tr.Do(t.Context(), backend(t, "http://"+addr), postRequest("x"))
-	wantKind(t, f, Malformed)
-	if !strings.Contains(f.Error(), addr) {
-		t.Errorf("the error does not name the backend: %v", f)
+// A switch of protocols was not asked for, and must not hold whoever closes it; a status
+// below 100 cannot be passed on.
+func TestStatusesThatAreNoAnswer(t *testing.T) {
+	for _, head := range []string{
+		"101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+		"000 None\r\nContent-Length: 2\r\n\r\nok",
+		"099 None\r\nTransfer-Encoding: chunked\r\n\r\n",
+	} {
+		t.Run(head[:3], func(t *testing.T) {
+			addr := raw(t, func(c *net.TCPConn, r *bufio.Reader) {
+				readRequest(r)
+				io.WriteString(c, "HTTP/1.1 "+head)
+				io.Copy(io.Discard, r)
+			})
+			tr := open(t, Config{})
+			_, f := tr.Do(t.Context(), backend(t, "http://"+addr), postRequest("x"))
+			wantKind(t, f, Malformed)
+			if !strings.Contains(f.Error(), addr) {
+				t.Errorf("the error does not name the backend: %v", f)
+			}
+		})
 	}
 }
 

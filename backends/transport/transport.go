@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -51,10 +52,11 @@ func (t *Transport) Do(ctx context.Context, b *backends.Backend, r Request) (*ht
 		sent.Close()
 		return nil, x.abandon(err)
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
+	if resp.StatusCode < http.StatusOK { // a switch of protocols, or no status at all
 		sent.Close()
-		resp.Body.Close() // it is the connection itself, and has no end
-		return nil, x.refuse(Malformed, "the engine switched protocols, which nobody asked for")
+		failure := x.refuse(Malformed, "status "+strconv.Itoa(resp.StatusCode)+" is no answer")
+		resp.Body.Close() // of a switch, it is the connection itself, and has no end
+		return nil, failure
 	}
 	resp.Body = newBody(x, resp, sent)
 	return resp, nil
