@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -68,6 +70,21 @@ func TestScripts(t *testing.T) {
 			"exitcode": exitCode,
 		},
 	})
+}
+
+// net/http writes what engines send unasked to the standard logger, word for word.
+func TestNothingOfAnEngineIsLogged(t *testing.T) {
+	before := log.Writer()
+	defer log.SetOutput(before)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stderr bytes.Buffer
+	if code := run(ctx, []string{"serve", "--backend", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, io.Discard, &stderr); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	if log.Writer() != io.Discard {
+		t.Error("the standard logger writes")
+	}
 }
 
 // exitCode runs the command in this process: exitcode 2 serve --nope.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"strings"
 	"time"
@@ -56,6 +57,9 @@ func serve(cmd *cobra.Command, s *settings) error {
 	if err != nil {
 		return badUsage(err)
 	}
+	// The standard logger has one user: net/http, which quotes what engines send unasked.
+	// That may be text of a prompt or of what came of it.
+	log.SetOutput(io.Discard)
 	g, err := gateway.New(gateway.Options{Config: c, Logger: logger, Version: buildInfo().Version})
 	if err != nil {
 		return err
