@@ -60,7 +60,7 @@ type exchange struct {
 }
 
 func (p *Proxy) newExchange(call *Call, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{p: p, call: call, w: newReply(w), r: r, stall: newStall(w)}
+	x := &exchange{p: p, call: call, w: newReply(w), r: r, stall: newStall(w, r)}
 	id := r.Header.Get(headerRequestID)
 	if !printable(id, maxRequestID) {
 		id = fmt.Sprintf("%016x%016x", p.options.Random(), p.options.Random())

@@ -22,9 +22,12 @@ const (
 type stall struct {
 	control *http.ResponseController
 	set     time.Time // when the deadline for writing was set last
+	strict  bool      // a deadline for writing ends the answer although nothing is being written
 }
 
-func newStall(w http.ResponseWriter) stall { return stall{control: http.NewResponseController(w)} }
+func newStall(w http.ResponseWriter, r *http.Request) stall {
+	return stall{control: http.NewResponseController(w), strict: r.ProtoMajor > 1}
+}
 
 // send allows the next piece of the body its time. Where the connection knows no
 // deadlines there is no limit.
@@ -35,9 +38,16 @@ func (s *stall) sent() { _ = s.control.SetReadDeadline(time.Time{}) }
 
 // take allows the next write its time.
 func (s *stall) take() {
-	if now := time.Now(); now.Sub(s.set) > takeStall/2 {
+	if now := time.Now(); s.strict || now.Sub(s.set) > takeStall/2 {
 		s.set = now
 		_ = s.control.SetWriteDeadline(now.Add(takeStall))
+	}
+}
+
+// took ends the limit where it would hold for the engine's pauses too.
+func (s *stall) took() {
+	if s.strict {
+		s.taken()
 	}
 }
 

@@ -176,6 +176,7 @@ func (s *stream) write(p []byte) bool {
 	w := &s.a.x.w
 	if s.bound {
 		s.a.x.stall.take()
+		defer s.a.x.stall.took()
 	}
 	if _, err := w.Write(p); err != nil {
 		return false

@@ -366,3 +366,46 @@ func TestLongAnswerToARequestWithoutBody(t *testing.T) {
 		f.settled(1)
 	})
 }
+
+// The limit on what a client does not take is none on what an engine does not send, over
+// HTTP/2 either, where a deadline that passes ends a stream that nobody writes to.
+func TestPausesOverHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := memhttp.NewNetwork()
+		s, err := network.Serve("b1:8000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			readAll(r)
+			startEvents(w)
+			for _, pause := range []time.Duration{0, 149 * time.Second, 200 * time.Second, 299 * time.Second} {
+				select {
+				case <-time.After(pause):
+					events(w, delta)
+				case <-r.Context().Done():
+					return
+				}
+			}
+			events(w, done)
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		p := prepare(t, []string{s.URL()}, func(s *setup) { s.transport.DialContext = network.DialContext })
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+		front, err := network.Start("router:80", &http.Server{Handler: p.handler, Protocols: protocols})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { front.Close() })
+		carrier := &http.Transport{DialContext: network.DialContext, Protocols: protocols}
+		t.Cleanup(carrier.CloseIdleConnections)
+		p.url, p.client = front.URL(), &http.Client{Transport: carrier}
+		got := p.send("POST", chatPath, chat("hello", streaming))
+		if got.ProtoMajor != 2 || got.err != nil || strings.Count(got.body, delta) != 4 || !strings.HasSuffix(got.body, done) {
+			t.Errorf("got %v, %q, %v", got.Proto, got.body, got.err)
+		}
+		if r := p.last(1); r.Result != feedback.Success {
+			t.Errorf("%v after %v: %s", r.Result, r.Duration, r.Err)
+		}
+	})
+}
