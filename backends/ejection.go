@@ -83,8 +83,8 @@ func (r *Registry) Failed(b *Backend, now time.Time) (ejected bool) {
 		return false
 	}
 	length := r.ejection.Max
-	if h.ejections < 30 {
-		length = min(r.ejection.Base<<h.ejections, r.ejection.Max)
+	if r.ejection.Base <= r.ejection.Max>>h.ejections { // so that doubling does not overflow
+		length = r.ejection.Base << h.ejections
 	}
 	until := now.Add(length).UnixNano()
 	h.ejections++

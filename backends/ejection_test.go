@@ -54,6 +54,30 @@ func TestEjection(t *testing.T) {
 	}
 }
 
+func TestEjectionsOfABackendThatIsDeadForLong(t *testing.T) {
+	e := backends.DefaultEjection()
+	e.Base, e.Max = time.Minute, time.Hour
+	r, err := backends.NewRegistry(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Set([]backends.Spec{{URL: "http://b1:80", Rank: backends.NoRank}, {URL: "http://b2:80", Rank: backends.NoRank}}); err != nil {
+		t.Fatal(err)
+	}
+	b, now := r.Find("b1:80"), start
+	for i := range 100 {
+		fail(r, b, now, 3)
+		want := time.Hour
+		if i < 6 {
+			want = time.Minute << i
+		}
+		if got := b.Retry(now).Sub(now); got != want {
+			t.Fatalf("ejection %d: %v long, want %v", i+1, got, want)
+		}
+		now = b.Retry(now)
+	}
+}
+
 func TestEjectionTakesAtMostHalf(t *testing.T) {
 	r := registry(t, "http://b1:80", "http://b2:80", "http://b3:80", "http://b4:80", "http://b5:80")
 	out := 0
