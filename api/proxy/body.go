@@ -103,7 +103,7 @@ func (b *payload) readAll(from io.Reader, size, limit int64) error {
 	if !b.hold(size) {
 		return errBusy
 	}
-	if want := min(size+1, maxPresize); int64(cap(b.bytes)) < want { // one more, to see the end
+	if want := min(size, maxPresize-1) + 1; int64(cap(b.bytes)) < want { // one more, to see the end
 		b.bytes = make([]byte, 0, want)
 	}
 	for {
@@ -129,7 +129,7 @@ func (b *payload) grow(size, limit int64) {
 	if size < 0 {
 		size = limit
 	}
-	larger := min(max(2*int64(cap(b.bytes)), firstRead), size+1)
+	larger := min(max(2*int64(cap(b.bytes)), firstRead)-1, size) + 1
 	b.bytes = append(make([]byte, 0, larger), b.bytes...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -88,6 +89,17 @@ func TestReadAllWithoutRoom(t *testing.T) {
 		if held := budget.held.Load(); held != 0 {
 			t.Errorf("%d bytes are held", held)
 		}
+	}
+}
+
+// Who wants no limit writes the largest number there is.
+func TestReadAllWithoutLimit(t *testing.T) {
+	text := strings.Repeat("x", 3*firstRead)
+	budget := bodyBudget{limit: math.MaxInt64}
+	b := payload{budget: &budget}
+	defer b.release()
+	if err := b.readAll(strings.NewReader(text), -1, math.MaxInt64); err != nil || string(b.bytes) != text {
+		t.Errorf("read %d bytes, %v", len(b.bytes), err)
 	}
 }
 
