@@ -54,6 +54,8 @@ func ParseURL(raw string) (*url.URL, string, error) {
 	switch {
 	case u.Hostname() == "":
 		return nil, "", fmt.Errorf("backend URL %q has no host", shown)
+	case strings.ContainsFunc(u.Host, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, "", fmt.Errorf("backend URL %q: a host is printable ASCII (internationalised names in their xn-- form)", shown)
 	case u.User != nil:
 		return nil, "", fmt.Errorf("backend URL %q: put credentials into the configuration, not into the URL", shown)
 	case u.RawQuery != "" || u.Fragment != "":

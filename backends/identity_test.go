@@ -41,6 +41,8 @@ func TestParseURLErrors(t *testing.T) {
 		{"http://b1:99999", "1..65535"},
 		{"http://b1:80x", "does not parse"},
 		{"http://b1?x=1", "no query"},
+		{"http://[::%25\xd6]", "printable ASCII"},
+		{"http://büro:8000", "printable ASCII"},
 		{"http://b1#3", "no query and no fragment"},
 		{"http://user:sesame@b1", "credentials"},
 		{"http://user:sesame@b1:port", "does not parse"},
@@ -58,6 +60,7 @@ func TestParseURLErrors(t *testing.T) {
 func FuzzParseURL(f *testing.F) {
 	f.Add("http://b1:8000/path")
 	f.Add("https://[::1%25eth0]:8443")
+	f.Add("http://[::%25\xd6]")
 	f.Fuzz(func(t *testing.T, raw string) {
 		u, id, err := backends.ParseURL(raw)
 		if err != nil {

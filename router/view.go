@@ -38,9 +38,6 @@ type candidate struct {
 // load is the candidate's in-flight as if all backends were of one size.
 func (c *candidate) load() float64 { return float64(c.inFlight) * c.scale }
 
-// atThreshold reports whether its threshold leaves no room.
-func (c *candidate) atThreshold() bool { return c.inFlight >= c.limit }
-
 // view is what a strategy sees of a pool: the candidates and the request. It is
 // reused from one decision to the next.
 type view struct {

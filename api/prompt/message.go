@@ -1,6 +1,8 @@
 package prompt
 
 import (
+	"slices"
+
 	"github.com/valyala/fastjson"
 
 	"github.com/warmroute/warmroute/kvindex"
@@ -36,12 +38,7 @@ func speaks(v *fastjson.Value) bool {
 		return false
 	}
 	if parts := array(v); v.Type() == fastjson.TypeArray {
-		for _, p := range parts {
-			if speaks(p) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(parts, speaks)
 	}
 	t := v
 	if isObject(v) && isString(field(v, "text")) {

@@ -42,7 +42,7 @@ func TestReleaseLetsGoOfTheLarge(t *testing.T) {
 func TestPoolIsShared(t *testing.T) {
 	var group errgroup.Group
 	for worker := range 4 {
-		body := []byte(fmt.Sprintf(`{"model":"m%d","messages":[{"role":"user","content":"%s"}]}`, worker, long(fmt.Sprint(worker), 2000)))
+		body := fmt.Appendf(nil, `{"model":"m%d","messages":[{"role":"user","content":"%s"}]}`, worker, long(fmt.Sprint(worker), 2000))
 		want := keysOf(t, prompt.Chat, string(body))
 		group.Go(func() error {
 			for range 200 {

@@ -58,9 +58,6 @@ func TestMooncakeReplay(t *testing.T) {
 	t.Logf("%d requests, %d M prompt tokens, %.1f %% cached, %d steps in %s (%.0f steps/s)",
 		len(requests), sum.PromptTokens/1e6, 100*float64(sum.PromptTokensCached)/float64(sum.PromptTokens),
 		sum.Steps, took.Round(time.Millisecond), float64(sum.Steps)/took.Seconds())
-	if took > 10*time.Second {
-		t.Errorf("replay took %s, want under 10s", took)
-	}
 }
 
 type mooncakeRequest struct {

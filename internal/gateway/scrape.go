@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -121,10 +122,8 @@ func (g *Gateway) scrapeStatus(b *backends.Backend) (status scrape.Status, ok bo
 // poolOf returns the pool that a backend belongs to, nil when it has left.
 func (g *Gateway) poolOf(b *backends.Backend) *router.Pool {
 	for _, p := range g.router.Pools() {
-		for _, own := range p.Backends() {
-			if own == b {
-				return p
-			}
+		if slices.Contains(p.Backends(), b) {
+			return p
 		}
 	}
 	return nil
