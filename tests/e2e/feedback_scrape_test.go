@@ -95,7 +95,9 @@ func TestSC08MetricsOff(t *testing.T) {
 	if len(warnings) != 1 || warnings[0]["backend"] != w.ids[1] || warnings[0]["level"] != "WARN" {
 		t.Errorf("%d warnings, want one of %s: %v", len(warnings), w.ids[1], warnings)
 	}
-	up := func(i int) float64 { return w.metric("warmroute_backend_scrape_up", fmt.Sprintf("backend=%q", w.ids[i])) }
+	up := func(i int) float64 {
+		return w.metric("warmroute_backend_scrape_up", fmt.Sprintf("backend=%q", w.ids[i]))
+	}
 	if up(0) != 1 || up(1) != 0 {
 		t.Errorf("scrape_up is %v and %v, want 1 and 0", up(0), up(1))
 	}
