@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/warmroute/warmroute/kvindex"
@@ -12,6 +13,8 @@ const (
 	// lossBlocks is how many engine blocks must have been predicted for nothing to
 	// mean a loss.
 	lossBlocks = 8
+	// lossRow is how many answers in a row are looked at for a loss.
+	lossRow = 3
 	// hopelessAfter is how many pieces of evidence without a single confirmation make
 	// a backend one that does not cache, or whose cache cannot be followed.
 	hopelessAfter = 8
@@ -26,14 +29,15 @@ const (
 	Confirmed Ruling = iota
 	// Standing: it found less; one claim alone moves nothing.
 	Standing
-	// Void: it found less, but another chain has confirmed something used earlier.
+	// Void: it found less, but another chain has confirmed something unused for longer.
 	Void
-	// Stale: it found less, but was sent before the horizon last moved, and says
-	// nothing that is not known.
+	// Stale: it found less, but was sent before the horizon last moved, and claims no
+	// more than is known.
 	Stale
 	// ShortfallMoved: a second standing claim from another chain moved the horizon.
 	ShortfallMoved
-	// LossMoved: two answers in a row from other chains found nothing.
+	// LossMoved: answers in a row from other chains found nothing, which eviction does
+	// not explain.
 	LossMoved
 	// Unproven: it found less, and the backend has never confirmed anything.
 	Unproven
@@ -70,8 +74,10 @@ func (r Ruling) Moved() bool { return r == ShortfallMoved || r == LossMoved }
 // Engines evict what was least recently used, chain tails first, so one missing block
 // tells about all older ones. But one witness may err (a prompt that the engine
 // renders otherwise, a request that skipped the cache), so it takes two from
-// different chains to move the horizon, and a confirmation of something older
-// outweighs them. It is safe for concurrent use; the zero value is ready.
+// different chains to move the horizon, and a confirmation of something unused for
+// longer outweighs them. Ages are compared, not moments of last use: an engine goes on
+// evicting, so what it held a minute ago proves nothing of what is as old as that was,
+// and a minute more. It is safe for concurrent use; the zero value is ready.
 type Corrector struct {
 	mu        sync.Mutex
 	past      [window]testimony // a ring, past[seen%window] is the next to be written
@@ -90,59 +96,111 @@ type testimony struct {
 	nothing    bool // nothing was found of at least lossBlocks engine blocks
 }
 
+// unused is how long what the testimony speaks of had not been used when its request was
+// sent.
+func (t *testimony) unused() kvindex.Stamp { return t.dispatched - t.at }
+
 // Judge takes in a piece of evidence at now. When the ruling moves the horizon, the
 // second result is the new one.
 func (c *Corrector) Judge(claim Claim, now kvindex.Stamp) (Ruling, kvindex.Stamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := testimony{chain: claim.Matched, dispatched: claim.Dispatched}
+	var horizon kvindex.Stamp
 	switch {
 	case claim.confirmed():
 		c.confirmed = true
 		t.ruling, t.at = Confirmed, claim.Deepest
-	case claim.Dispatched <= c.movedAt:
+	case claim.Dispatched <= c.movedAt && claim.Missing <= c.horizon:
 		return Stale, c.horizon
 	case !c.confirmed:
 		t.ruling = Unproven
 	default:
 		t.at = claim.Missing
 		t.nothing = claim.nothing() && claim.Predicted >= lossBlocks*claim.EngineBlock
-		t.ruling = c.rule(&t)
+		t.ruling, horizon = c.rule(&t)
 	}
-	switch t.ruling {
+	ruling := t.ruling
+	switch ruling {
 	case LossMoved:
-		c.move(c.previous(1).dispatched, now)
+		c.raise(horizon, now)
+		return ruling, c.horizon
 	case ShortfallMoved:
-		c.move(min(t.at, c.secondWitness(&t).at), now)
-	default:
-		c.remember(t)
+		c.move(horizon, now)
+		if t.ruling = Stale; t.at > c.horizon {
+			t.ruling = Standing // it claims more than the horizon grants
+		}
 	}
-	return t.ruling, c.horizon
+	c.remember(t)
+	return ruling, c.horizon
 }
 
-// rule decides about a shortfall. c.mu is held.
-func (c *Corrector) rule(t *testimony) Ruling {
-	if last := c.previous(1); t.nothing && last != nil && last.nothing && last.chain.other(t.chain) {
-		return LossMoved
-	}
+// rule decides about a shortfall, and where the horizon should be if it moves.
+// c.mu is held.
+func (c *Corrector) rule(t *testimony) (ruling Ruling, horizon kvindex.Stamp) {
+	t.ruling = Standing
 	if c.contradicted(t) {
-		return Void
+		t.ruling = Void
 	}
-	if c.secondWitness(t) != nil {
-		return ShortfallMoved
+	if first := c.lossBegan(t); first != nil {
+		return LossMoved, first.dispatched
 	}
-	return Standing
+	if t.ruling == Void {
+		return Void, 0
+	}
+	if other := c.secondWitness(t); other != nil {
+		return ShortfallMoved, min(t.at, other.at)
+	}
+	return Standing, 0
 }
 
-// contradicted reports whether another chain has confirmed something used earlier than
-// what t claims to be gone. c.mu is held.
+// lossBegan returns the first of a row of answers, of which t is the last, that found
+// nothing and together say that the cache is lost; nil where they do not. Eviction too
+// makes answers find nothing, those of what is oldest. So it takes two that eviction
+// cannot explain, because something unused for longer was there; or three of which one is
+// such. A confirmation ends the row unless it is of something used since the row began,
+// which has been computed anew. c.mu is held.
+func (c *Corrector) lossBegan(t *testimony) *testimony {
+	row := append(make([]*testimony, 0, lossRow), t)
+	voids, oldest := 0, t.dispatched
+	if !t.nothing {
+		return nil
+	}
+	if t.ruling == Void {
+		voids++
+	}
+	for i := 1; i <= window && len(row) < lossRow; i++ {
+		p := c.previous(i)
+		if p == nil {
+			return nil
+		}
+		if p.ruling == Confirmed {
+			oldest = min(oldest, p.at)
+			continue
+		}
+		if !p.nothing || oldest < p.dispatched || slices.ContainsFunc(row, func(q *testimony) bool { return !p.chain.other(q.chain) }) {
+			return nil
+		}
+		row = append(row, p)
+		if p.ruling == Void {
+			voids++
+		}
+		if voids >= 2 || voids > 0 && len(row) == lossRow {
+			return p
+		}
+	}
+	return nil
+}
+
+// contradicted reports whether another chain has confirmed something that had been unused
+// for as long as what t claims to be gone, or longer. c.mu is held.
 func (c *Corrector) contradicted(t *testimony) bool {
 	for i := 1; i <= window; i++ {
 		p := c.previous(i)
 		if p == nil {
 			return false
 		}
-		if p.ruling == Confirmed && p.at < t.at && p.chain.other(t.chain) {
+		if p.ruling == Confirmed && p.unused() >= t.unused() && p.chain.other(t.chain) {
 			return true
 		}
 	}
@@ -180,18 +238,26 @@ func (c *Corrector) remember(t testimony) {
 	c.seen++
 }
 
-// move raises the horizon. The claims made before are settled by it, and so are the
-// confirmations of what it declares gone. c.mu is held.
+// move puts the horizon where two witnesses have it. Claims that reach no further are
+// settled by it, and so are the confirmations of what it declares gone. c.mu is held.
 func (c *Corrector) move(horizon, now kvindex.Stamp) {
 	c.horizon = max(c.horizon, horizon)
 	c.movedAt = now
-	for i := 1; i <= window; i++ {
-		p := c.previous(i)
-		if p == nil {
-			return
+	for i := 1; i <= min(c.seen, window); i++ {
+		if p := c.previous(i); p.at <= c.horizon && (p.ruling == Confirmed || p.ruling == Standing) {
+			p.ruling = Stale
 		}
+	}
+}
+
+// raise moves the horizon because the whole cache is gone, which settles all claims made
+// before. c.mu is held.
+func (c *Corrector) raise(horizon, now kvindex.Stamp) {
+	c.move(horizon, now)
+	for i := 1; i <= min(c.seen, window); i++ {
+		p := c.previous(i)
 		p.nothing = false
-		if p.ruling != Confirmed || p.at <= c.horizon {
+		if p.ruling != Confirmed {
 			p.ruling = Stale
 		}
 	}
@@ -202,7 +268,7 @@ func (c *Corrector) move(horizon, now kvindex.Stamp) {
 func (c *Corrector) Raise(horizon, now kvindex.Stamp) kvindex.Stamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.move(horizon, now)
+	c.raise(horizon, now)
 	return c.horizon
 }
 

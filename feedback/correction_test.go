@@ -76,15 +76,20 @@ func TestCorrector(t *testing.T) {
 			{feedback.Claim{Dispatched: 110, Matched: append(chainOf(2, 50), chainOf(3, 50)...), Predicted: 6384, Observed: 3200, EngineBlock: 16, Missing: 60}, 111, feedback.Standing, 0},
 			{feedback.Claim{Dispatched: 112, Matched: append(chainOf(2, 50), chainOf(4, 50)...), Predicted: 6384, Observed: 3200, EngineBlock: 16, Missing: 50}, 113, feedback.ShortfallMoved, 50},
 		}},
-		{"a confirmation of something used earlier makes a claim void", []step{
+		{"a confirmation of something unused for longer makes a claim void", []step{
 			{hit(1, 100, 40), 101, feedback.Confirmed, 0},
 			{short(2, 110, 60), 111, feedback.Void, 0},
-			{short(3, 112, 50), 113, feedback.Void, 0},
+			{short(3, 112, 53), 113, feedback.Void, 0},
+		}},
+		{"what has gone unused for longer than anything confirmed may be gone", []step{
+			{hit(1, 100, 40), 101, feedback.Confirmed, 0},
+			{short(2, 110, 45), 111, feedback.Standing, 0},
+			{short(3, 112, 50), 113, feedback.ShortfallMoved, 45},
 		}},
 		{"a confirmation of the same chain does not", []step{
 			{hit(2, 100, 40), 101, feedback.Confirmed, 0},
 			{short(2, 110, 60), 111, feedback.Standing, 0},
-			{short(3, 112, 50), 113, feedback.Void, 0},
+			{short(3, 112, 53), 113, feedback.Void, 0},
 		}},
 		{"a confirmation that comes later voids a claim that stood", []step{
 			{hit(1, 100, 90), 101, feedback.Confirmed, 0},
@@ -111,6 +116,23 @@ func TestCorrector(t *testing.T) {
 			{nothing(2, 110, 60), 111, feedback.Void, 0},
 			{nothing(3, 112, 50), 113, feedback.LossMoved, 110},
 		}},
+		{"not where eviction explains them", []step{
+			{hit(1, 100, 95), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Standing, 0},
+			{nothing(3, 112, 50), 113, feedback.ShortfallMoved, 50},
+		}},
+		{"three are, where eviction explains all but one", []step{
+			{hit(1, 100, 80), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Standing, 0},
+			{nothing(3, 112, 50), 113, feedback.ShortfallMoved, 50},
+			{nothing(4, 114, 100), 115, feedback.LossMoved, 110},
+		}},
+		{"what was computed anew confirms nothing that was there before", []step{
+			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Void, 0},
+			{hit(2, 112, 111), 113, feedback.Confirmed, 0},
+			{nothing(3, 114, 50), 115, feedback.LossMoved, 110},
+		}},
 		{"not with a confirmation between", []step{
 			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 60), 111, feedback.Void, 0},
@@ -129,19 +151,33 @@ func TestCorrector(t *testing.T) {
 			{nothing(4, 114, 50), 122, feedback.Stale, 110},
 			{nothing(5, 118, 50), 123, feedback.Stale, 110},
 			{nothing(6, 130, 125), 131, feedback.Standing, 110},
-			{nothing(7, 132, 125), 133, feedback.LossMoved, 130},
+			{nothing(7, 132, 126), 133, feedback.ShortfallMoved, 125},
 		}},
-		{"after a move the old claims are settled", []step{
+		{"after a move a claim that reaches further still stands", []step{
 			{hit(1, 100, 95), 101, feedback.Confirmed, 0},
 			{short(2, 110, 60), 111, feedback.Standing, 0},
 			{short(3, 112, 50), 113, feedback.ShortfallMoved, 50},
-			{short(4, 120, 55), 121, feedback.Standing, 50},
+			{short(4, 120, 55), 121, feedback.ShortfallMoved, 55},
+			{short(5, 122, 70), 123, feedback.ShortfallMoved, 60},
+		}},
+		{"a claim that reaches no further is settled", []step{
+			{hit(1, 100, 95), 101, feedback.Confirmed, 0},
+			{short(2, 110, 60), 111, feedback.Standing, 0},
+			{short(3, 112, 60), 113, feedback.ShortfallMoved, 60},
+			{short(4, 120, 65), 121, feedback.Standing, 60},
+		}},
+		{"sent before the horizon moved, but of something newer", []step{
+			{hit(1, 100, 95), 101, feedback.Confirmed, 0},
+			{short(2, 110, 60), 114, feedback.Standing, 0},
+			{short(3, 112, 50), 115, feedback.ShortfallMoved, 50},
+			{short(4, 113, 49), 116, feedback.Stale, 50},
+			{short(5, 113, 58), 117, feedback.ShortfallMoved, 58},
 		}},
 		{"the horizon never goes back", []step{
 			{hit(1, 100, 95), 101, feedback.Confirmed, 0},
 			{short(2, 110, 60), 111, feedback.Standing, 0},
 			{short(3, 112, 55), 113, feedback.ShortfallMoved, 55},
-			{short(4, 120, 30), 121, feedback.Standing, 55},
+			{short(4, 120, 30), 121, feedback.ShortfallMoved, 55},
 			{short(5, 122, 20), 123, feedback.ShortfallMoved, 55},
 		}},
 		{"who never confirmed moves nothing", []step{
