@@ -27,8 +27,9 @@ type Calibration struct {
 type scopeRecord struct {
 	factor float64
 	// share is the part of the prompt delivered when the match reached the
-	// PrefixLength cut, 0 while unknown.
-	share float64
+	// PrefixLength cut; hasShare is false while it is unknown.
+	share    float64
+	hasShare bool
 }
 
 // get returns a scope's record. c.mu is held.
@@ -58,11 +59,13 @@ func (c *Calibration) Factor(scope kvindex.Key) float64 {
 }
 
 // CutShare is the part of the prompt that is delivered in a scope when the match
-// reaches the PrefixLength cut and more may match beyond it; 0 while unknown.
-func (c *Calibration) CutShare(scope kvindex.Key) float64 {
+// reaches the PrefixLength cut and more may match beyond it; known is false before any
+// answer showed it.
+func (c *Calibration) CutShare(scope kvindex.Key) (share float64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.get(scope).share
+	r := c.get(scope)
+	return r.share, r.hasShare
 }
 
 // Observe takes in the ratio of observed to predicted, 0..1, of one answer.
@@ -81,8 +84,8 @@ func (c *Calibration) ObserveCut(scope kvindex.Key, share float64) {
 	defer c.mu.Unlock()
 	r := c.get(scope)
 	share = min(max(share, 0), 1)
-	if r.share == 0 {
-		r.share = share
+	if !r.hasShare {
+		r.share, r.hasShare = share, true
 	} else {
 		r.share += calibrationStep * (share - r.share)
 	}

@@ -158,11 +158,11 @@ func (c *Corrector) rule(t *testimony) (ruling Ruling, horizon kvindex.Stamp) {
 // nothing and together say that the cache is lost; nil where they do not. Eviction too
 // makes answers find nothing, those of what is oldest. So it takes two that eviction
 // cannot explain, because something unused for longer was there; or three of which one is
-// such. A confirmation ends the row unless it is of something used since the row began,
-// which has been computed anew. c.mu is held.
+// such; or three with nothing between them. A confirmation ends the row unless it is of
+// something used since the row began, which has been computed anew. c.mu is held.
 func (c *Corrector) lossBegan(t *testimony) *testimony {
 	row := append(make([]*testimony, 0, lossRow), t)
-	voids, oldest := 0, t.dispatched
+	voids, oldest, between := 0, t.dispatched, false
 	if !t.nothing {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (c *Corrector) lossBegan(t *testimony) *testimony {
 			return nil
 		}
 		if p.ruling == Confirmed {
-			oldest = min(oldest, p.at)
+			oldest, between = min(oldest, p.at), true
 			continue
 		}
 		if !p.nothing || oldest < p.dispatched || slices.ContainsFunc(row, func(q *testimony) bool { return !p.chain.other(q.chain) }) {
@@ -185,7 +185,7 @@ func (c *Corrector) lossBegan(t *testimony) *testimony {
 		if p.ruling == Void {
 			voids++
 		}
-		if voids >= 2 || voids > 0 && len(row) == lossRow {
+		if voids >= 2 || len(row) == lossRow && (voids > 0 || !between) {
 			return p
 		}
 	}

@@ -127,6 +127,19 @@ func TestCorrector(t *testing.T) {
 			{nothing(3, 112, 50), 113, feedback.ShortfallMoved, 50},
 			{nothing(4, 114, 100), 115, feedback.LossMoved, 110},
 		}},
+		{"so are three with nothing between them", []step{
+			{hit(1, 100, 95), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Standing, 0},
+			{nothing(3, 112, 50), 113, feedback.ShortfallMoved, 50},
+			{nothing(4, 114, 70), 115, feedback.LossMoved, 110},
+		}},
+		{"but not with something computed anew between", []step{
+			{hit(1, 100, 95), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Standing, 0},
+			{nothing(3, 112, 50), 113, feedback.ShortfallMoved, 50},
+			{hit(5, 114, 113), 115, feedback.Confirmed, 50},
+			{nothing(4, 116, 70), 117, feedback.ShortfallMoved, 60},
+		}},
 		{"what was computed anew confirms nothing that was there before", []step{
 			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 60), 111, feedback.Void, 0},
@@ -398,7 +411,7 @@ func TestPrefillRate(t *testing.T) {
 
 func TestCalibration(t *testing.T) {
 	var c feedback.Calibration
-	if c.Factor(1) != 1 || c.CutShare(1) != 0 {
+	if _, known := c.CutShare(1); known || c.Factor(1) != 1 {
 		t.Error("an unknown scope: want factor 1 and no share")
 	}
 	c.Observe(1, 0)
@@ -422,8 +435,12 @@ func TestCalibration(t *testing.T) {
 	}
 	c.ObserveCut(1, 0.5)
 	c.ObserveCut(1, 0.9)
-	if got := c.CutShare(1); got != 0.6 {
-		t.Errorf("share beyond the cut: %v, want 0.6", got)
+	if got, known := c.CutShare(1); got != 0.6 || !known {
+		t.Errorf("share beyond the cut: %v, known %v, want 0.6", got, known)
+	}
+	c.ObserveCut(3, 0)
+	if got, known := c.CutShare(3); got != 0 || !known {
+		t.Errorf("a scope that delivers nothing: %v, known %v, want 0 and known", got, known)
 	}
 	for scope := range kvindex.Key(5000) {
 		c.Observe(scope+10, 0)

@@ -9,7 +9,7 @@ import "sync"
 // way. It is safe for concurrent use; the zero value knows nothing.
 type Reporting struct {
 	mu       sync.Mutex
-	answers  int
+	answers  int  // to prompts of which something was thought to be cached
 	positive bool // a number above 0 was reported
 	zero     bool // a 0 was reported
 	null     bool // a prompt that nothing was known of came back without a number
@@ -27,7 +27,9 @@ func (r *Reporting) Read(u Usage, cold bool) (cached int, ok bool) {
 	if !u.HasPrompt {
 		return 0, false
 	}
-	r.answers++
+	if !cold {
+		r.answers++
+	}
 	switch {
 	case u.HasLocal:
 		cached = u.Local
@@ -47,7 +49,8 @@ func (r *Reporting) Read(u Usage, cold bool) (cached int, ok bool) {
 	return cached, r.positive
 }
 
-// Silent reports whether the route has answered often and never reported a number: on
+// Silent reports whether the route has answered prompts that should have hit and never
+// reported a number: on
 // vLLM, --enable-prompt-tokens-details is off.
 func (r *Reporting) Silent() bool {
 	r.mu.Lock()

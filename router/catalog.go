@@ -16,6 +16,7 @@ const retryUnlearned = time.Second
 type catalog struct {
 	pools  []*Pool
 	models map[string]Target
+	served map[string]bool // what engines call the configured models
 }
 
 // Target is where a model's requests go.
@@ -29,7 +30,7 @@ type Target struct {
 
 // with returns a catalog that has the pool too.
 func (c *catalog) with(p *Pool) (*catalog, error) {
-	next := &catalog{pools: append(append([]*Pool(nil), c.pools...), p), models: make(map[string]Target)}
+	next := &catalog{pools: append(append([]*Pool(nil), c.pools...), p), models: make(map[string]Target), served: make(map[string]bool)}
 	for _, old := range c.pools {
 		if old.name == p.name {
 			return nil, fmt.Errorf("pool %q is there twice", p.name)
@@ -56,6 +57,7 @@ func (c *catalog) with(p *Pool) (*catalog, error) {
 				return nil, fmt.Errorf("model %q is in pool %q and again in pool %q", m.Name, other.Pool.name, pool.name)
 			}
 			next.models[m.Name] = target
+			next.served[target.Model] = true
 		}
 	}
 	return next, nil

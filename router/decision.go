@@ -135,6 +135,7 @@ type asked struct {
 	streamBytes, hashedBytes int
 	blockBytes               int
 	noEvidence, binary       bool
+	streamed                 bool
 	dispatch                 uint64 // the backend's count of dispatches, this one included
 }
 

@@ -25,8 +25,9 @@ type Hooks struct {
 	// Hopeless is called when a backend has had every chance to confirm a hit and
 	// never did, and when it does after all.
 	Hopeless func(p *Pool, b *backends.Backend, hopeless bool)
-	// Silent is called once per backend that answers without reporting cached tokens.
-	Silent func(p *Pool, b *backends.Backend)
+	// Silent is called when a backend turns out to answer without reporting cached
+	// tokens, and when it does report after all.
+	Silent func(p *Pool, b *backends.Backend, silent bool)
 }
 
 func (h Hooks) decided(d *Decision) {
@@ -71,8 +72,8 @@ func (h Hooks) hopeless(p *Pool, b *backends.Backend, hopeless bool) {
 	}
 }
 
-func (h Hooks) silent(p *Pool, b *backends.Backend) {
+func (h Hooks) silent(p *Pool, b *backends.Backend, silent bool) {
 	if h.Silent != nil {
-		h.Silent(p, b)
+		h.Silent(p, b, silent)
 	}
 }

@@ -33,14 +33,7 @@ func (r *Router) learn(d *Decision, o feedback.Outcome) {
 	m := d.member
 	now := kvindex.Stamp(o.Now.UnixNano())
 	if len(d.blocks) > 0 {
-		added := m.land(d)
-		switch {
-		case o.Answered():
-			r.index.Record(m.holder, d.blocks, now, kvindex.Observed)
-		case o.Prefilled(): // stays predicted
-		default:
-			r.index.Retract(m.holder, d.blocks, added)
-		}
+		m.land(r.index, d, o)
 	}
 	if o.Answered() {
 		r.weigh(d, o, now)
@@ -52,13 +45,12 @@ func (r *Router) learn(d *Decision, o feedback.Outcome) {
 func (r *Router) weigh(d *Decision, o feedback.Outcome, now kvindex.Stamp) {
 	m, u := d.member, o.Usage
 	reports := m.reports(d.asked.route)
-	cached, known := reports.Read(u, d.MatchedBlocks == 0)
-	if reports.Silent() {
-		r.tellSilent(d)
-	}
-	if u.HasPrompt && !d.asked.noEvidence && !d.asked.binary {
+	cold := d.MatchedBlocks == 0
+	cached, known := reports.Read(u, cold)
+	r.tellSilence(d, reports.Silent(), u.HasCached)
+	if u.HasPrompt && !d.asked.noEvidence && !d.asked.binary && len(d.blocks) > 0 {
 		d.Pool.units.Observe(d.asked.streamBytes, u.Prompt)
-		if d.alone {
+		if d.alone && (known || cold) {
 			m.queue.Rate.Observe(u.Prompt-cached, d.firstAt.Sub(d.At))
 		}
 	}
@@ -68,7 +60,7 @@ func (r *Router) weigh(d *Decision, o feedback.Outcome, now kvindex.Stamp) {
 		m.unreported.Predict(d.PredictedCached)
 		m.mu.Unlock()
 	}
-	if !known || d.asked.noEvidence || len(d.blocks) == 0 {
+	if !known || u.Nonsense || d.asked.noEvidence || len(d.blocks) == 0 {
 		return
 	}
 	matched := d.receipt.Before * d.asked.blockBytes
@@ -97,16 +89,22 @@ func (r *Router) correct(d *Decision, claim feedback.Claim, now kvindex.Stamp) {
 		m.calibration.Observe(d.asked.scope, claim.Ratio())
 	}
 	r.hooks.judged(d, claim, ruling)
-	if m.corrector.Hopeless() != m.hopeless.Load() {
-		m.hopeless.Store(!m.hopeless.Load())
-		r.hooks.hopeless(d.Pool, m.backend, m.hopeless.Load())
-	}
+	r.hope(d.Pool, m)
 	if ruling.Moved() {
 		gone := m.forget(r.index, horizon, now, 0)
 		r.hooks.horizonMoved(d.Pool, m.backend, ruling.String(), gone)
 	}
 	if ruling == feedback.ShortfallMoved {
 		r.narrow(m)
+	}
+}
+
+// hope tells when a backend turns out to confirm nothing, or does after all: because its
+// answers say so, or its engine says that prefix caching is off.
+func (r *Router) hope(p *Pool, m *member) {
+	hopeless := m.corrector.Hopeless() || m.cachingOff.Load()
+	if m.hopeless.Swap(hopeless) != hopeless {
+		r.hooks.hopeless(p, m.backend, hopeless)
 	}
 }
 
@@ -155,14 +153,16 @@ func (r *Router) narrow(m *member) {
 	r.index.SetCapacity(m.holder, int(float64(m.capacity)*m.surplus))
 }
 
-// tellSilent says once per backend that it reports no cached tokens.
-func (r *Router) tellSilent(d *Decision) {
+// tellSilence says when a backend turns out to report no cached tokens, and when it does
+// after all.
+func (r *Router) tellSilence(d *Decision, silent, spoke bool) {
 	m := d.member
 	m.mu.Lock()
-	told := m.silent
-	m.silent = true
+	before := m.silent
+	m.silent = (before || silent) && !spoke
+	changed := m.silent != before
 	m.mu.Unlock()
-	if !told {
-		r.hooks.silent(d.Pool, m.backend)
+	if changed {
+		r.hooks.silent(d.Pool, m.backend, !before)
 	}
 }

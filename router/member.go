@@ -22,10 +22,12 @@ type member struct {
 	corrector   feedback.Corrector
 	calibration feedback.Calibration
 	hopeless    atomic.Bool
+	cachingOff  atomic.Bool  // the engine says so
 	engineBlock atomic.Int64 // tokens; 0 while the engine has not said
 	dispatched  atomic.Uint64
 
 	mu         sync.Mutex                     // not to be taken after a lock of the index
+	gone       bool                           // it left the pool; its number in the index is another's
 	reporting  map[string]*feedback.Reporting // by route
 	silent     bool                           // it has been told of
 	flying     map[*Decision]struct{}         // decisions with blocks, not completed
@@ -75,22 +77,43 @@ func (m *member) reports(route string) *feedback.Reporting {
 	return r
 }
 
-// fly notes that a decision's blocks are in use until land.
-func (m *member) fly(d *Decision) {
+// fly records a decision's blocks as predicted. They are in use until land.
+func (m *member) fly(index kvindex.Index, d *Decision) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone {
+		return
+	}
+	d.receipt = index.Record(m.holder, d.blocks, kvindex.Stamp(d.At.UnixNano()), kvindex.Predicted)
 	m.flying[d] = struct{}{}
-	m.mu.Unlock()
 }
 
-// land notes that a decision's blocks are not in use any more, and returns the receipt
-// by which they can be taken back.
-func (m *member) land(d *Decision) kvindex.Receipt {
+// land takes in that a decision's blocks are not in use any more: they are confirmed where
+// the prompt was answered, stay as they are where it was prefilled, and are taken back
+// otherwise.
+func (m *member) land(index kvindex.Index, d *Decision, o feedback.Outcome) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.flying, d)
-	added := d.receipt
-	added.Stamp = max(added.Stamp, d.renewed)
-	return added
+	switch {
+	case m.gone:
+	case o.Answered():
+		index.Record(m.holder, d.blocks, kvindex.Stamp(o.Now.UnixNano()), kvindex.Observed)
+	case !o.Prefilled():
+		added := d.receipt
+		added.Stamp = max(added.Stamp, d.renewed)
+		index.Retract(m.holder, d.blocks, added)
+	}
+}
+
+// leave drops everything that the index has of a backend that leaves its pool. What is
+// still in flight there does not come back into the index, where somebody else may have
+// its number by then.
+func (m *member) leave(index kvindex.Index) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone = true
+	index.Drop(m.holder)
 }
 
 // forget removes everything last used at or before the horizon from the index, but not
@@ -98,7 +121,10 @@ func (m *member) land(d *Decision) kvindex.Receipt {
 // whatever it evicts. It returns how many entries went.
 func (m *member) forget(index kvindex.Index, horizon, now, alive kvindex.Stamp) int {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	if m.gone {
+		m.mu.Unlock()
+		return 0
+	}
 	var kept []*Decision
 	for d := range m.flying {
 		if d.receipt.Stamp <= horizon && d.receipt.Stamp >= alive {
@@ -111,5 +137,8 @@ func (m *member) forget(index kvindex.Index, horizon, now, alive kvindex.Stamp) 
 	for _, d := range kept {
 		d.renewed = index.Record(m.holder, d.blocks, max(now, horizon+1), kvindex.Predicted).Stamp
 	}
+	m.mu.Unlock()
+	// Outside the lock: decisions need not wait for it. Should the backend leave now,
+	// whoever gets its number loses at most what is as old as the horizon.
 	return index.Forget(m.holder, horizon)
 }

@@ -94,6 +94,7 @@ func (p *Pool) SetConfig(c Config) error {
 		return fmt.Errorf("block_bytes: cannot change from %d to %d while the pool lives", now, c.BlockBytes)
 	}
 	p.config.Store(&c)
+	p.line.wakeAll() // there may be more slots now, or no waiting any more
 	return nil
 }
 
@@ -118,19 +119,23 @@ func (p *Pool) SetBackends(specs []backends.Spec) (duplicates []string, err erro
 		m := known[b]
 		if m == nil {
 			// Pools are separate in the index even where they share an engine: their
-			// scopes differ, and so do the blocks.
-			holder, err := p.index.Add(p.name + " " + b.ID)
+			// scopes differ, and so do the blocks. A backend that moves to another URL
+			// is another one, whatever its id.
+			holder, err := p.index.Add(p.name + " " + b.ID + " " + b.URL.String())
 			if err != nil {
 				return duplicates, fmt.Errorf("backend %s: %w", b.ID, err)
 			}
 			m = newMember(b, holder)
+			if n := p.config.Load().BlockBytes; n != kvindex.DefaultBlockBytes {
+				p.index.SetCapacity(holder, kvindex.DefaultCapacity*kvindex.DefaultBlockBytes/n)
+			}
 		}
 		delete(known, b)
 		next = append(next, m)
 	}
 	p.members.Store(&next)
 	for _, gone := range known {
-		p.index.Drop(gone.holder)
+		gone.leave(p.index)
 	}
 	p.line.wakeAll()
 	return duplicates, nil

@@ -65,6 +65,7 @@ func (r *Router) AddPool(spec PoolSpec) (*Pool, error) {
 	}
 	next, err := r.catalog.Load().with(p)
 	if err != nil {
+		_, _ = p.SetBackends(nil) // gives up what it has in the index
 		return nil, err
 	}
 	r.catalog.Store(next)
@@ -78,6 +79,17 @@ func (r *Router) Pools() []*Pool { return r.catalog.Load().pools }
 // Resolve finds where a model's requests go. The error is a [*NotReadyError] while
 // some pool has not learned its models, else a [*UnknownModelError].
 func (r *Router) Resolve(model string) (Target, error) { return r.catalog.Load().resolve(model) }
+
+// Serves reports whether engines serve a model by this name, which a client may know by
+// another.
+func (r *Router) Serves(model string) bool {
+	c := r.catalog.Load()
+	if c.served[model] {
+		return true
+	}
+	_, err := c.resolve(model)
+	return err == nil
+}
 
 // Models lists every model that clients can ask for, once each.
 func (r *Router) Models() []ListedModel { return r.catalog.Load().list() }
@@ -94,8 +106,15 @@ func (r *Router) Route(req *Request) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
+	told := false
+	defer func() {
+		if !told { // a hook panicked, and nobody will complete the decision
+			r.Complete(d, feedback.Outcome{Now: req.Now, Result: feedback.RouterError})
+		}
+	}()
 	r.dispatch(d, req)
 	r.hooks.decided(d)
+	told = true
 	return d, nil
 }
 
@@ -106,7 +125,7 @@ func (r *Router) dispatch(d *Decision, req *Request) {
 	d.asked = asked{
 		scope: req.Scope, route: req.Route,
 		streamBytes: req.StreamBytes, hashedBytes: req.HashedBytes, blockBytes: d.Pool.config.Load().BlockBytes,
-		noEvidence: req.NoEvidence || req.N > 1, binary: req.Binary,
+		noEvidence: req.NoEvidence || req.N > 1, binary: req.Binary, streamed: req.Streamed,
 		dispatch: m.dispatched.Add(1),
 	}
 	d.ticket = m.queue.Push(d.PromptTokens-d.PredictedCached, req.Streamed, req.Now)
@@ -114,8 +133,7 @@ func (r *Router) dispatch(d *Decision, req *Request) {
 		d.asked.noEvidence, d.blocks = true, nil
 	}
 	if len(d.blocks) > 0 {
-		d.receipt = r.index.Record(m.holder, d.blocks, kvindex.Stamp(req.Now.UnixNano()), kvindex.Predicted)
-		m.fly(d)
+		m.fly(r.index, d)
 	}
 }
 
@@ -196,7 +214,7 @@ func (r *Router) FirstToken(d *Decision, now time.Time) {
 		return
 	}
 	d.firstAt = now
-	d.alone = d.InFlight == 0 && d.member.dispatched.Load() == d.asked.dispatch
+	d.alone = d.asked.streamed && d.InFlight == 0 && d.member.dispatched.Load() == d.asked.dispatch
 	d.member.queue.FirstToken(&d.ticket, now)
 }
 

@@ -279,7 +279,7 @@ func (s *scenario) hooks(accounts bool) Hooks {
 			say("%s: the horizon moved (%s), %d blocks forgotten", b.ID, cause, forgotten)
 		},
 		Hopeless: func(_ *Pool, b *backends.Backend, on bool) { say("%s: never confirms a hit: %v", b.ID, on) },
-		Silent:   func(_ *Pool, b *backends.Backend) { say("%s: reports no cached tokens", b.ID) },
+		Silent:   func(_ *Pool, b *backends.Backend, on bool) { say("%s: reports no cached tokens: %v", b.ID, on) },
 	}
 	if accounts {
 		h.Accounted = func(d *Decision, a feedback.Account) {
@@ -327,7 +327,8 @@ func (s *scenario) scrape(t *testing.T, d *datadriven.TestData) string {
 		At: s.now, Engine: "vllm",
 		CapacityTokens: number(t, d, "capacity", 0), BlockTokens: number(t, d, "block", 0),
 		HasSleep: true, Asleep: d.HasArg("asleep"),
-		HasHits: d.HasArg("hits"), Hits: float64(number(t, d, "hits", 0)), Queries: float64(number(t, d, "queries", 0)),
+		CachingOff: d.HasArg("caching-off"),
+		HasHits:    d.HasArg("hits"), Hits: float64(number(t, d, "hits", 0)), Queries: float64(number(t, d, "queries", 0)),
 	}
 	if d.HasArg("unknown") {
 		state.Engine = ""

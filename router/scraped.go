@@ -38,6 +38,8 @@ func (r *Router) Scraped(p *Pool, b *backends.Backend, s feedback.EngineState) {
 	start, lost := m.unreported.Scraped(change, s.At)
 	m.mu.Unlock()
 
+	m.cachingOff.Store(s.CachingOff)
+	r.hope(p, m)
 	if s.HasSleep {
 		b.SetAsleep(s.Asleep)
 	}

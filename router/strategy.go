@@ -69,7 +69,7 @@ func leastOutstanding(v *view) choice {
 // prefixHash takes the backend that the hash of the prefix names, and at its
 // threshold the one with the fewest in flight: what SageMaker does.
 func prefixHash(v *view) choice {
-	if v.request.Prefix == 0 {
+	if !v.request.HasPrefix {
 		return noPrefix(v)
 	}
 	named := v.best(anyone, v.highestScore(v.request.Prefix, true))

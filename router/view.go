@@ -154,10 +154,12 @@ func (v *view) measure(p *Pool) {
 func (v *view) predict(c *candidate, bytesPerToken float64) {
 	predictor := feedback.NewPredictor(bytesPerToken, c.member.blockTokens())
 	c.held = predictor.Cached(c.match*v.config.BlockBytes, v.prompt)
-	if req := v.request; req.HashedBytes < req.StreamBytes && c.match == len(req.Blocks) {
-		c.held = max(c.held, int(c.member.calibration.CutShare(req.Scope)*float64(v.prompt)))
-		c.cached = c.held
-		return
+	if req := v.request; req.HashedBytes < req.StreamBytes && c.match == len(req.Blocks) && !c.member.hopeless.Load() {
+		if share, known := c.member.calibration.CutShare(req.Scope); known {
+			c.cached = int(share * float64(v.prompt))
+			c.held = max(c.held, c.cached)
+			return
+		}
 	}
 	c.cached = int(c.member.factor(v.request.Scope) * float64(c.held))
 }

@@ -90,7 +90,7 @@ func (t *Telemetry) modelLabel(name string) string {
 	if r == nil || name == "" {
 		return other
 	}
-	if _, err := r.Resolve(name); err != nil {
+	if !r.Serves(name) {
 		return other
 	}
 	return name

@@ -325,7 +325,7 @@ func TestCorrectionsAreCountedAndLogged(t *testing.T) {
 	for _, cause := range router.Causes() {
 		h.HorizonMoved(g.pool, b, cause, 7)
 	}
-	h.Silent(g.pool, b)
+	h.Silent(g.pool, b, true)
 	h.Hopeless(g.pool, b, true)
 	g.expect(t, map[string]string{
 		`warmroute_evidence_total{pool="chat",ruling="void"}`:                "1",

@@ -114,8 +114,12 @@ func (t *Telemetry) hopeless(p *router.Pool, b *backends.Backend, hopeless bool)
 	t.logger.Warn("backend has never confirmed a hit: prefix caching is off, the model has none, or several engines answer behind this URL (data_parallel_ranks)", where...)
 }
 
-// silent tells once that a backend does not report cached tokens.
-func (t *Telemetry) silent(p *router.Pool, b *backends.Backend) {
+// silent tells that a backend does not report cached tokens, or does after all.
+func (t *Telemetry) silent(p *router.Pool, b *backends.Backend, silent bool) {
+	if !silent {
+		t.logger.Info("backend reports cached tokens after all", slog.String("pool", p.Name()), slog.String("backend", b.ID))
+		return
+	}
 	t.logger.Warn("backend does not report cached tokens, so predictions cannot be checked: start vLLM with --enable-prompt-tokens-details",
 		slog.String("pool", p.Name()), slog.String("backend", b.ID))
 }
