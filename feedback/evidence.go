@@ -9,6 +9,10 @@ import (
 // minEvidence is the smallest prediction, in tokens, whose fulfilment says anything.
 const minEvidence = 128
 
+// maxChain is how many matched blocks are kept to tell chains apart: a megabyte of key
+// stream. Longer ones count as the same where they agree so far.
+const maxChain = 4096
+
 // Confirmation tolerates what rounding and tokenisation explain: 4 engine blocks, or
 // 10 % of the prediction.
 const (
@@ -71,7 +75,7 @@ func Evidence(a Answer) (c Claim, ok bool) {
 	}
 	c = Claim{
 		Dispatched:  a.Receipt.Stamp,
-		Matched:     a.Keys[:min(a.Receipt.Before, len(a.Keys))],
+		Matched:     a.Keys[:min(a.Receipt.Before, len(a.Keys), maxChain)],
 		Predicted:   predicted,
 		Observed:    a.Cached,
 		EngineBlock: a.EngineBlock,

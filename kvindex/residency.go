@@ -158,18 +158,34 @@ func (r *residency) retract(keys []Key, receipt Receipt) {
 	}
 }
 
+// forgetBatch is how many entries are forgotten at a time: decisions that record
+// meanwhile wait for no more.
+const forgetBatch = 1024
+
 func (r *residency) forget(horizon Stamp) int {
+	forgotten := 0
+	for {
+		n := r.forgetSome(horizon)
+		forgotten += n
+		if n < forgetBatch {
+			return forgotten
+		}
+	}
+}
+
+// forgetSome forgets at most forgetBatch entries, tails first, so that every batch leaves
+// whole prefixes behind.
+func (r *residency) forgetSome(horizon Stamp) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removing = true
 	defer func() { r.removing = r.closed }()
-	forgotten := 0
-	for {
+	for n := range forgetBatch {
 		_, oldest, ok := r.list.GetOldest()
 		if !ok || oldest.lastUse > horizon {
-			return forgotten
+			return n
 		}
 		r.list.RemoveOldest()
-		forgotten++
 	}
+	return forgetBatch
 }

@@ -49,10 +49,7 @@ func getModel(r *router.Router) func(http.ResponseWriter, *http.Request) *proxy.
 		if len(models) == 0 {
 			return notLearned()
 		}
-		return &proxy.Error{
-			Status: http.StatusNotFound, Code: proxy.CodeModelNotFound, Param: "model",
-			Message: "the model " + strconv.Quote(id) + " does not exist: /v1/models lists those that do",
-		}
+		return proxy.UnknownModel(id)
 	}
 }
 

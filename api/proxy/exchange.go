@@ -185,6 +185,11 @@ func resolveError(model string, err error) *Error {
 			Message: fmt.Sprintf("no backend of pool %q has said yet which models it serves, so it is not known whether the model %q exists", e.Pool, printed(model)),
 		}
 	}
+	return UnknownModel(model)
+}
+
+// UnknownModel says that nobody serves a model.
+func UnknownModel(model string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Code: CodeModelNotFound, Param: "model",
 		Message: fmt.Sprintf("the model %q does not exist: /v1/models lists those that do", printed(model)),

@@ -75,6 +75,10 @@ var (
 	errClientLeft = errors.New("the client left")
 )
 
+// lookAgain is how often the first in line looks for a slot without being called: a
+// backend that comes back from a pause or an ejection calls nobody.
+const lookAgain = time.Second
+
 // queue waits for a slot. A call that comes while a slot is taken without it goes on
 // to whoever is next in line.
 func (x *exchange) queue() (*router.Decision, error) {
@@ -89,6 +93,8 @@ func (x *exchange) queue() (*router.Decision, error) {
 	}
 	timer := time.NewTimer(time.Until(x.queued))
 	defer timer.Stop()
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
 	x.request.Waited = true
 	defer func() { x.request.Waited = false }()
 	for {
@@ -99,6 +105,8 @@ func (x *exchange) queue() (*router.Decision, error) {
 		}
 		select {
 		case <-place.Ready():
+		case <-again.C:
+			continue
 		case <-timer.C:
 			return nil, errQueueWait
 		case <-x.r.Context().Done():

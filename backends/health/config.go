@@ -59,6 +59,9 @@ type Getter interface {
 // Hooks are told of changes. Any may be nil. They are called from several goroutines
 // at a time and must not wait.
 type Hooks struct {
+	// Asked is called each time a backend was asked, with what went wrong, nil when
+	// nothing did.
+	Asked func(b *backends.Backend, err error)
 	// Failed is called when a backend that had answered, or was never asked, cannot be
 	// asked what it serves.
 	Failed func(b *backends.Backend, err error)
@@ -69,6 +72,9 @@ type Hooks struct {
 }
 
 func (h Hooks) withDefaults() Hooks {
+	if h.Asked == nil {
+		h.Asked = func(*backends.Backend, error) {}
+	}
 	if h.Failed == nil {
 		h.Failed = func(*backends.Backend, error) {}
 	}

@@ -182,6 +182,7 @@ func (p *Poller) poll(ctx context.Context, t *target) error {
 	p.mu.Unlock()
 
 	for _, b := range group {
+		p.hooks.Asked(b, err)
 		switch {
 		case err != nil && !was:
 			p.hooks.Failed(b, err)

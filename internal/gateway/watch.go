@@ -27,16 +27,20 @@ func (s *silence) answering(b *backends.Backend) bool {
 // trying, but when nobody answers the router is not ready.
 func (g *Gateway) healthHooks() health.Hooks {
 	return health.Hooks{
-		Failed: func(b *backends.Backend, err error) {
-			var failure *transport.Failure
-			if errors.As(err, &failure) {
+		Asked: func(b *backends.Backend, err error) {
+			// An engine that answers with an error is there; one that cannot be reached
+			// is not.
+			if _, unreachable := errors.AsType[*transport.Failure](err); unreachable {
 				g.silent.backends.Store(b, struct{}{})
+			} else {
+				g.silent.backends.Delete(b)
 			}
+		},
+		Failed: func(b *backends.Backend, err error) {
 			g.logger.Warn("backend does not say what it serves",
 				slog.String("backend", b.ID), slog.String("error", err.Error()))
 		},
 		Recovered: func(b *backends.Backend) {
-			g.silent.backends.Delete(b)
 			g.logger.Info("backend answers again", slog.String("backend", b.ID))
 		},
 		Changed: func(b *backends.Backend) {
