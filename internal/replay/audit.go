@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"slices"
+
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/internal/enginesim"
 	"github.com/warmroute/warmroute/kvindex"
@@ -15,7 +17,7 @@ import (
 // claims nothing that could be checked.
 type auditedIndex struct {
 	kvindex.Index
-	holders map[string]kvindex.Holder
+	holders []kvindex.Holder // in the order of registration, which is that of the backends' ids
 
 	claims map[kvindex.Key]enginesim.BlockID // nil when nothing is audited
 	held   func(kvindex.Holder, enginesim.BlockID) bool
@@ -30,8 +32,8 @@ type auditedIndex struct {
 // Add implements [kvindex.Index].
 func (x *auditedIndex) Add(backend string) (kvindex.Holder, error) {
 	h, err := x.Index.Add(backend)
-	if err == nil {
-		x.holders[backend] = h
+	if err == nil && !slices.Contains(x.holders, h) {
+		x.holders = append(x.holders, h)
 	}
 	return h, err
 }
@@ -41,7 +43,9 @@ func (x *auditedIndex) Forget(h kvindex.Holder, horizon kvindex.Stamp) int {
 	x.forgotten, x.still = 0, 0
 	x.before = x.before[:0]
 	for key := range x.claims {
-		if x.believes(h, key) {
+		if made := x.look(key); !made {
+			delete(x.claims, key)
+		} else if x.depths[h] > 0 {
 			x.before = append(x.before, key)
 		}
 	}
@@ -64,12 +68,18 @@ func (x *auditedIndex) believes(h kvindex.Holder, key kvindex.Key) bool {
 	return x.depths[h] > 0
 }
 
-// look fills depths for one key.
-func (x *auditedIndex) look(key kvindex.Key) {
+// look fills depths for one key, and reports whether any backend has an entry for it.
+func (x *auditedIndex) look(key kvindex.Key) bool {
 	if n := x.Holders(); len(x.depths) < n {
 		x.depths = make([]int, n)
 	}
 	x.Match([]kvindex.Key{key}, x.depths)
+	for _, depth := range x.depths {
+		if depth > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // goneFrom reports whether the index holds an entry for a backend whose engine does not
@@ -79,32 +89,24 @@ func (x *auditedIndex) goneFrom(h kvindex.Holder, key kvindex.Key) bool {
 	return known && x.believes(h, key) && !x.held(h, block)
 }
 
-// compare counts a backend's entries that can be checked, and those of them whose block
-// its engine does not hold.
-func (x *auditedIndex) compare(h kvindex.Holder) (entries, gone int) {
+// compare counts the entries that can be checked, and those of them whose block the
+// backend's engine does not hold. It lets go of claims that nobody makes any more.
+func (x *auditedIndex) compare() (entries, gone int) {
 	for key, block := range x.claims {
-		if x.believes(h, key) {
-			entries++
-			if !x.held(h, block) {
-				gone++
+		if made := x.look(key); !made {
+			delete(x.claims, key)
+			continue
+		}
+		for h, depth := range x.depths {
+			if depth > 0 {
+				entries++
+				if !x.held(kvindex.Holder(h), block) {
+					gone++
+				}
 			}
 		}
 	}
 	return entries, gone
-}
-
-// prune lets go of claims that nobody makes any more.
-func (x *auditedIndex) prune() {
-	for key := range x.claims {
-		x.look(key)
-		made := false
-		for _, depth := range x.depths {
-			made = made || depth > 0
-		}
-		if !made {
-			delete(x.claims, key)
-		}
-	}
 }
 
 // registerClaims notes what entries for the request's keys would claim.
@@ -131,22 +133,16 @@ func (fl *flight) registerClaims() {
 
 // held reports whether the engine behind a holder has a block.
 func (f *Fleet) held(h kvindex.Holder, block enginesim.BlockID) bool {
-	for _, n := range f.nodes {
-		if n.holder == h {
-			return n.engine.Held([]enginesim.BlockID{block}) > 0
-		}
-	}
-	return false
+	i := slices.IndexFunc(f.nodes, func(n *node) bool { return n.holder == h })
+	f.probe[0] = block
+	return i >= 0 && f.nodes[i].engine.Held(f.probe[:]) > 0
 }
 
 // sampleIndex compares the whole index with the engines.
 func (f *Fleet) sampleIndex() {
-	f.index.prune()
-	for _, n := range f.nodes {
-		entries, gone := f.index.compare(n.holder)
-		f.result.Entries += entries
-		f.result.Gone += gone
-	}
+	entries, gone := f.index.compare()
+	f.result.Entries += entries
+	f.result.Gone += gone
 }
 
 // hooks note what the router tells.
@@ -164,7 +160,7 @@ func (f *Fleet) hooks() router.Hooks {
 		Hopeless: func(_ *router.Pool, b *backends.Backend, hopeless bool) {
 			f.result.Hopeless[f.nodeAt(b).number] = hopeless
 		},
-		Silent:    func(_ *router.Pool, b *backends.Backend) { f.result.Silent[f.nodeAt(b).number] = true },
+		Silent:    func(_ *router.Pool, b *backends.Backend, _ bool) { f.result.Silent[f.nodeAt(b).number] = true },
 		Accounted: f.result.accounted,
 		Ejected:   f.result.ejected,
 	}

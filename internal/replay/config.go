@@ -29,6 +29,9 @@ type Config struct {
 	// Unreported is set where answers do not say how many tokens were cached, which is
 	// vLLM's default.
 	Unreported bool
+	// CachingOff are the numbers of the backends whose engines run without a prefix
+	// cache.
+	CachingOff []int
 	// NoFeedback runs an open loop: answers carry no usage and scrapes nothing but the
 	// capacity.
 	NoFeedback bool
@@ -139,6 +142,11 @@ func (c Config) Validate() error {
 	}
 	if c.Noise.FaultEvery < 0 {
 		bad("noise.fault_every: must not be negative, is %d", c.Noise.FaultEvery)
+	}
+	for _, number := range c.CachingOff {
+		if number < 0 || number >= c.Backends {
+			bad("caching_off: %d is not one of a fleet of %d", number, c.Backends)
+		}
 	}
 	for i, f := range c.Faults {
 		if f.Backend < 0 || f.Backend >= c.Backends || f.At < 0 || f.Kind > Restart {

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +36,7 @@ type Fleet struct {
 	seeds  map[string]kvindex.Key // chain seed by tenant
 	tokens []run                  // scratch
 	bytes  []run                  // scratch
+	probe  [1]enginesim.BlockID   // scratch
 	spare  []*flight
 	routed int
 	now    time.Duration
@@ -59,7 +61,7 @@ func New(c Config) (*Fleet, error) {
 		seeds:  make(map[string]kvindex.Key),
 	}
 	f.noise = newNoise(c.Noise, c.Seed)
-	f.index = &auditedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{}), holders: make(map[string]kvindex.Holder)}
+	f.index = &auditedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})}
 	if c.Audit {
 		f.index.claims = make(map[kvindex.Key]enginesim.BlockID)
 		f.index.held = f.held
@@ -75,7 +77,7 @@ func New(c Config) (*Fleet, error) {
 	}
 	f.pool = pool
 	for i, b := range pool.Backends() { // sorted by id, which is the order of numbers
-		n := &node{fleet: f, number: i, backend: b, holder: f.index.holders[poolName+" "+b.ID]}
+		n := &node{fleet: f, number: i, backend: b, holder: f.index.holders[i], cachingOff: slices.Contains(c.CachingOff, i)}
 		if err := n.boot(0); err != nil {
 			return nil, fmt.Errorf("replay: %w", err)
 		}
@@ -158,8 +160,9 @@ func (f *Fleet) fetch() {
 // arrive routes a request that arrives at a moment, and lets the noise add to it.
 func (f *Fleet) arrive(at time.Duration, ask Request) error {
 	if f.noise.hit(f.config.Noise.Foreign) {
-		n := f.nodes[f.noise.rng.IntN(len(f.nodes))]
-		f.submitForeign(at, n)
+		if foreign, ok := f.noise.recall(); ok {
+			f.submitForeign(at, f.nodes[f.noise.rng.IntN(len(f.nodes))], foreign)
+		}
 	}
 	f.noise.remember(&ask)
 	f.route(at, ask)

@@ -82,12 +82,8 @@ func (f *Fleet) nodeAt(b *backends.Backend) *node {
 	return nil
 }
 
-// submitForeign sends a copy of a late request to an engine, past the router.
-func (f *Fleet) submitForeign(at time.Duration, n *node) {
-	ask, ok := f.noise.recall()
-	if !ok {
-		return
-	}
+// submitForeign sends a request to an engine past the router.
+func (f *Fleet) submitForeign(at time.Duration, n *node, ask Request) {
 	fl := f.take(at, ask)
 	fl.describe()
 	fl.node = n
@@ -208,10 +204,9 @@ func (fl *flight) finish(at time.Duration) {
 			}
 		}
 	}
-	fl.complete(o)
+	fl.node.witness(fl, func() { fl.complete(o) })
 	if fl.decision != nil {
 		fl.fleet.result.Answered++
-		fl.node.recovered(fl)
 	}
 	fl.end(at, true)
 }

@@ -16,10 +16,11 @@ type node struct {
 	backend *backends.Backend
 	holder  kvindex.Holder
 
-	engine  *enginesim.Engine
-	started time.Duration // of the process
-	boots   uint64
-	flights []*flight // what it has not finished
+	engine     *enginesim.Engine
+	cachingOff bool
+	started    time.Duration // of the process
+	boots      uint64
+	flights    []*flight // what it has not finished
 
 	due    time.Duration // of the step noted last
 	noted  bool
@@ -31,6 +32,7 @@ type node struct {
 // boot starts the engine's process anew.
 func (n *node) boot(at time.Duration) error {
 	c := n.fleet.config.Engine
+	c.DisablePrefixCaching = c.DisablePrefixCaching || n.cachingOff
 	c.Seed = mix(n.fleet.config.Seed ^ uint64(n.number)<<32 ^ n.boots)
 	engine, err := enginesim.New(c)
 	if err != nil {
@@ -101,6 +103,7 @@ func (n *node) scrape(at time.Duration) {
 		At: clock(at), Engine: "vllm",
 		CapacityTokens: int(f.config.StatedCapacity * float64(n.engine.MaxTokens())),
 		BlockTokens:    n.engine.BlockSize(),
+		CachingOff:     n.cachingOff,
 	}
 	if !f.config.NoFeedback {
 		c := n.engine.Counters()

@@ -66,14 +66,18 @@ func (n *node) watch(at time.Duration, kind FaultKind) {
 	n.checkRecovery()
 }
 
-// recovered takes in an answer.
-func (n *node) recovered(fl *flight) {
+// witness takes in an answer, around tell, which tells the router of it.
+func (n *node) witness(fl *flight, tell func()) {
 	r := n.recovery
-	if r == nil || fl.at < r.At || fl.believed() < minWatched {
+	if r == nil || fl.decision == nil || fl.at < r.At || fl.believed() < minWatched {
+		tell()
 		return
 	}
+	w := Witness{At: n.fleet.now, Expected: fl.believed(), Delivered: fl.cached}
+	tell()
 	n.checkRecovery()
-	r.Answers = append(r.Answers, Witness{At: n.fleet.now, Expected: fl.believed(), Delivered: fl.cached, Gone: len(r.left)})
+	w.Gone = len(r.left)
+	r.Answers = append(r.Answers, w)
 	if len(r.Answers) == watched {
 		n.recovery = nil
 	}

@@ -132,6 +132,9 @@ func (r *Result) ejected(*router.Pool, *backends.Backend, time.Time) { r.Ejectio
 
 func (r *Result) close(f *Fleet) {
 	slices.Sort(r.TTFTs)
+	for _, recovery := range r.Recoveries {
+		recovery.left = nil
+	}
 	for _, n := range f.nodes {
 		r.Bounds = append(r.Bounds, f.index.Stats(n.holder).Capacity)
 	}

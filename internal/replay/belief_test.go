@@ -1,0 +1,108 @@
+package replay
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/router"
+)
+
+// beliefConfig is 24 minutes of docs on seven engines that hold 350 of 420 documents.
+func beliefConfig() (Config, DocsConfig) {
+	c := Config{
+		Backends: 7, Engine: enginesim.Config{Profile: ReferenceProfile(400_000)},
+		Router: router.DefaultConfig(), ScrapeEvery: 5 * time.Second, StatedCapacity: 1, Seed: 1,
+	}
+	d := DefaultDocsConfig()
+	d.Documents, d.Duration = 420, 24*time.Minute
+	return c, d
+}
+
+func TestBelievedCapacity(t *testing.T) {
+	c, d := beliefConfig()
+	t.Log("              ", Header)
+	var exact *Result
+	for _, tc := range []struct {
+		name   string
+		stated float64
+		open   bool
+		p90    float64 // relative to exact
+	}{
+		{"exact", 1, false, 1.08},
+		{"a third", 1. / 3, false, 1.15},
+		{"3 x", 3, false, 1.15},
+		{"unstated", 0, false, 1.15},
+		{"3 x, open", 3, true, 0},
+	} {
+		c.StatedCapacity, c.NoFeedback = tc.stated, tc.open
+		r := mustRun(t, mustNew(t, c), NewDocs(d, c.Seed))
+		t.Logf("%-13s %s", tc.name, r.Row())
+		t.Logf("              bounds %v", r.Bounds)
+		// What is learned is learned by the second half.
+		bounds := r.Bounds
+		r = r.Window(d.Duration/2, d.Duration)
+		t.Logf("  second half %s", r.Row())
+		if exact == nil {
+			exact = r
+		}
+		if tc.stated < 1 && tc.stated > 0 && slices.Min(bounds) < 5000 {
+			t.Errorf("%s: bounds %v have not grown to what engines hold", tc.name, bounds)
+		}
+		if tc.open {
+			continue
+		}
+		if got, want := r.HitRate(), exact.HitRate(); got < want-0.02 {
+			t.Errorf("%s: hit rate %.4f, want %.4f less 2 points at most", tc.name, got, want)
+		}
+		if got, want := r.Quantile(.9).Seconds(), exact.Quantile(.9).Seconds(); got > want*tc.p90 {
+			t.Errorf("%s: P90 %.3f s, want %.3f s × %.2f at most", tc.name, got, want, tc.p90)
+		}
+		if got, want := r.Mean().Seconds(), exact.Mean().Seconds(); got > want*tc.p90 {
+			t.Errorf("%s: mean %.3f s, want %.3f s × %.2f at most", tc.name, got, want, tc.p90)
+		}
+	}
+}
+
+// TestRecoveryUnderLoad: one backend loses its cache at mid-run, with and without
+// per-request numbers.
+func TestRecoveryUnderLoad(t *testing.T) {
+	const at = 10 * time.Minute
+	c, d := beliefConfig()
+	d.Duration = 14 * time.Minute
+	calm := mustRun(t, mustNew(t, c), NewDocs(d, c.Seed)).Window(at, at+3*time.Minute)
+	t.Logf("%-13s P90 %.3f s", "undisturbed", calm.Quantile(.9).Seconds())
+	c.Audit, c.AuditEvery = true, time.Hour
+	c.Faults = []Fault{{At: at, Backend: 2, Kind: LoseCache}}
+	for _, tc := range []struct {
+		name             string
+		unreported, open bool
+		answers          int
+	}{
+		{"reported", false, false, 10}, // some were on their way together
+		{"unreported", true, false, watched},
+		{"no feedback", false, true, 0},
+	} {
+		c.Unreported, c.NoFeedback = tc.unreported, tc.open
+		r := mustRun(t, mustNew(t, c), NewDocs(d, c.Seed))
+		after, recovery := r.Window(at, at+3*time.Minute), r.Recoveries[0]
+		t.Logf("%-13s P90 %.3f s; %d entries untrue, healed %v after %v and %d answers; %s", tc.name,
+			after.Quantile(.9).Seconds(), recovery.Gone, recovery.Healed, recovery.Took.Round(time.Second/10), len(recovery.Answers), r.Events())
+		if tc.open {
+			if recovery.Healed {
+				t.Error("healed without feedback")
+			}
+			continue
+		}
+		if !recovery.Healed || len(recovery.Answers) > tc.answers {
+			t.Errorf("%s: healed %v after %d answers: %v", tc.name, recovery.Healed, len(recovery.Answers), recovery.Answers)
+		}
+		if got, want := after.Quantile(.9).Seconds(), calm.Quantile(.9).Seconds(); got > 1.10*want {
+			t.Errorf("%s: P90 of the next three minutes is %.3f s, undisturbed %.3f s", tc.name, got, want)
+		}
+		if tc.unreported && (r.MovesByCause()["unreported"] == 0 || len(r.Silent) != c.Backends) {
+			t.Errorf("unreported: moves %v, silent %v", r.MovesByCause(), r.Silent)
+		}
+	}
+}

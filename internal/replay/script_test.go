@@ -1,0 +1,79 @@
+package replay
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/router"
+)
+
+// script asks one request after the other, each gap after the end of the one before.
+type script struct {
+	asks   []Request
+	gap    time.Duration
+	before func(i int, at time.Duration) // called when request i is made
+	next   int
+}
+
+// Next implements Source.
+func (s *script) Next() (Request, bool) {
+	if s.next > 0 {
+		return Request{}, false
+	}
+	return s.make(0)
+}
+
+// Ended implements Source.
+func (s *script) Ended(_ *Request, at time.Duration, _ bool) (Request, bool) { return s.make(at) }
+
+func (s *script) make(at time.Duration) (Request, bool) {
+	if s.next == len(s.asks) {
+		return Request{}, false
+	}
+	if s.before != nil {
+		s.before(s.next, at)
+	}
+	if s.next == len(s.asks) { // the callback cut it short
+		return Request{}, false
+	}
+	r := s.asks[s.next]
+	r.At = at + s.gap
+	s.next++
+	return r, true
+}
+
+// docAsk is question n about a document of 8,000 tokens.
+func docAsk(doc, n int) Request {
+	return Request{
+		Prompt:       []Segment{{ID: 1000 + uint64(doc), Tokens: 8000}, {ID: 1 << 40 * uint64(n+1), Tokens: 100}},
+		OutputTokens: 20, Session: doc,
+	}
+}
+
+// smallConfig is three engines that hold 50 documents each, without noise.
+func smallConfig(seed uint64) Config {
+	return Config{
+		Backends: 3, Engine: enginesim.Config{Profile: ReferenceProfile(400_000)},
+		Router: router.DefaultConfig(), ScrapeEvery: 5 * time.Second, StatedCapacity: 1,
+		Audit: true, Seed: seed,
+	}
+}
+
+func mustNew(t *testing.T, c Config) *Fleet {
+	t.Helper()
+	f, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func mustRun(t *testing.T, f *Fleet, s Source) *Result {
+	t.Helper()
+	r, err := f.Run(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

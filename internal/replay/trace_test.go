@@ -1,0 +1,80 @@
+package replay
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/router"
+)
+
+// TestMooncake replays the public Mooncake hour. WARMROUTE_TRACES names the directory with
+// the trace.
+func TestMooncake(t *testing.T) {
+	dir := os.Getenv("WARMROUTE_TRACES")
+	if dir == "" {
+		t.Skip("WARMROUTE_TRACES is not set")
+	}
+	requests := readMooncake(t, filepath.Join(dir, "mooncake_conversation_full.jsonl.gz"))
+	t.Log(Header)
+	for _, strategy := range []string{router.Random, router.PrefixAware, router.LeastExpectedTTFT} {
+		c := Config{
+			Backends: 7, Engine: enginesim.Config{Profile: ReferenceProfile(1_000_000), BlockSize: 512},
+			Router: router.DefaultConfig(), ScrapeEvery: 5 * time.Second, StatedCapacity: 1,
+		}
+		c.Router.Strategy = strategy
+		start := time.Now()
+		r := mustRun(t, mustNew(t, c), NewTrace(requests, 512))
+		took := time.Since(start)
+		t.Logf("%s  %s in %v", r.Row(), strategy, took.Round(10*time.Millisecond))
+		if r.Answered != len(requests) {
+			t.Errorf("%d of %d answered", r.Answered, len(requests))
+		}
+		if took > 10*time.Second {
+			t.Errorf("it took %v, want 10 s at most", took)
+		}
+	}
+}
+
+func readMooncake(t *testing.T, path string) []TraceRequest {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	var out []TraceRequest
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r struct {
+			Timestamp    float64  `json:"timestamp"`
+			InputLength  int      `json:"input_length"`
+			OutputLength int      `json:"output_length"`
+			HashIDs      []uint64 `json:"hash_ids"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		// Arrivals come in ticks of three seconds.
+		at := time.Duration(r.Timestamp*float64(time.Millisecond)) + time.Duration(rng.Float64()*float64(3*time.Second))
+		out = append(out, TraceRequest{At: at, PromptTokens: r.InputLength, OutputTokens: r.OutputLength, Blocks: r.HashIDs})
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(out, func(a, b TraceRequest) int { return int(min(max(a.At-b.At, -1), 1)) })
+	return out
+}
