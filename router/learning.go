@@ -9,8 +9,8 @@ const (
 	// boundStep is how much a backend's bound grows when it shows that it holds more
 	// than the index believes.
 	boundStep = 1.10
-	// boundLimit is how far it may grow in all.
-	boundLimit = 8
+	// boundLimit is how far it may grow in all, and the inverse how far it may shrink.
+	boundLimit = 8.0
 	// fullShare is the part of its bound that a list must have reached for the bound to
 	// be what hid something.
 	fullShare = 0.9
@@ -149,7 +149,7 @@ func (r *Router) narrow(m *member) {
 		m.capacity = stats.Capacity
 	}
 	left := narrowMargin * float64(stats.Blocks) / float64(m.capacity)
-	m.surplus = min(m.surplus, max(left, m.surplus*narrowStep))
+	m.surplus = min(m.surplus, max(left, m.surplus*narrowStep, 1.0/boundLimit))
 	r.index.SetCapacity(m.holder, int(float64(m.capacity)*m.surplus))
 }
 
