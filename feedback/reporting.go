@@ -12,6 +12,7 @@ type Reporting struct {
 	answers  int  // to prompts of which something was thought to be cached
 	positive bool // a number above 0 was reported
 	zero     bool // a 0 was reported
+	barren   int  // how often a 0 was, for a prompt of which something was thought to be cached
 	null     bool // a prompt that nothing was known of came back without a number
 }
 
@@ -45,6 +46,9 @@ func (r *Reporting) Read(u Usage, cold bool) (cached int, ok bool) {
 		r.positive = true
 	} else {
 		r.zero = true
+		if !cold {
+			r.barren++
+		}
 	}
 	return cached, r.positive
 }
@@ -56,4 +60,12 @@ func (r *Reporting) Silent() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.answers >= silentAfter && !r.positive && !r.zero
+}
+
+// Barren reports whether the route has said 0 of many prompts that should have hit, and
+// never anything else: prefix caching is off, or the model has none.
+func (r *Reporting) Barren() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.barren >= silentAfter && !r.positive
 }

@@ -48,6 +48,9 @@ func (r *Router) weigh(d *Decision, o feedback.Outcome, now kvindex.Stamp) {
 	cold := d.MatchedBlocks == 0
 	cached, known := reports.Read(u, cold)
 	r.tellSilence(d, reports.Silent(), u.HasCached)
+	if cached > 0 && m.fruitful.CompareAndSwap(false, true) || reports.Barren() && m.barren.CompareAndSwap(false, true) {
+		r.hope(d.Pool, m)
+	}
 	if u.HasPrompt && !d.asked.noEvidence && !d.asked.binary && len(d.blocks) > 0 {
 		d.Pool.units.Observe(d.asked.streamBytes, u.Prompt)
 		if d.alone && (known || cold) {
@@ -102,7 +105,8 @@ func (r *Router) correct(d *Decision, claim feedback.Claim, now kvindex.Stamp) {
 // hope tells when a backend turns out to confirm nothing, or does after all: because its
 // answers say so, or its engine says that prefix caching is off.
 func (r *Router) hope(p *Pool, m *member) {
-	hopeless := m.corrector.Hopeless() || m.cachingOff.Load()
+	barren := m.barren.Load() && !m.fruitful.Load()
+	hopeless := m.corrector.Hopeless() || m.cachingOff.Load() || barren
 	if m.hopeless.Swap(hopeless) != hopeless {
 		r.hooks.hopeless(p, m.backend, hopeless)
 	}

@@ -23,6 +23,8 @@ type member struct {
 	calibration feedback.Calibration
 	hopeless    atomic.Bool
 	cachingOff  atomic.Bool  // the engine says so
+	barren      atomic.Bool  // a route has said 0 of many prompts that should have hit
+	fruitful    atomic.Bool  // any route ever reported a hit
 	engineBlock atomic.Int64 // tokens; 0 while the engine has not said
 	dispatched  atomic.Uint64
 
