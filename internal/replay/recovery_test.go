@@ -8,12 +8,11 @@ import (
 
 // faulty is what a fleet looks like when a fault is about to happen.
 type faulty struct {
-	fleet   *Fleet
-	victim  *node
-	asked   int   // requests before the fault
-	others  []int // entries of the other backends
-	at      time.Duration
-	entries int
+	fleet  *Fleet
+	victim *node
+	asked  int   // requests before the fault
+	others []int // entries of the other backends
+	at     time.Duration
 }
 
 // ruin lets 30 documents be asked for in random order, one request after the other, then
