@@ -81,6 +81,17 @@ func (r *Registry) Find(id string) *Backend {
 	return nil
 }
 
+// ByURL groups backends by their base URLs: the data-parallel ranks behind one URL are
+// together, in the order of the list.
+func ByURL(list []*Backend) map[string][]*Backend {
+	groups := make(map[string][]*Backend, len(list))
+	for _, b := range list {
+		url := b.URL.String()
+		groups[url] = append(groups[url], b)
+	}
+	return groups
+}
+
 func floatBits(weight float64) uint64 {
 	if !(weight > 0) {
 		weight = 1

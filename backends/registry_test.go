@@ -188,3 +188,27 @@ func TestModels(t *testing.T) {
 		t.Error("an empty list: want no models")
 	}
 }
+
+func TestByURL(t *testing.T) {
+	r := registry(t, "http://b2:80", "http://b1:80/x")
+	specs := []backends.Spec{{URL: "http://b1:80/x", Rank: backends.NoRank}}
+	for _, rank := range []int{1, 0} {
+		specs = append(specs, backends.Spec{URL: "http://B2:80/", Rank: rank})
+	}
+	if _, err := r.Set(specs); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string][]string)
+	for url, group := range backends.ByURL(r.Snapshot()) {
+		for _, b := range group {
+			got[url] = append(got[url], b.ID)
+		}
+	}
+	want := map[string][]string{"http://b1:80/x": {"b1:80/x"}, "http://b2:80": {"b2:80#0", "b2:80#1"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+	if got := backends.ByURL(nil); len(got) != 0 {
+		t.Errorf("of no backends: %v", got)
+	}
+}

@@ -55,7 +55,7 @@ func NewPoller(c Config, get Getter, hooks Hooks) *Poller {
 func (p *Poller) Once(ctx context.Context, list []*backends.Backend) error {
 	p.mu.Lock()
 	var ask []*target
-	for url, group := range byURL(list) {
+	for url, group := range backends.ByURL(list) {
 		ask = append(ask, p.meet(url, group))
 	}
 	p.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *Poller) Run(ctx context.Context, list func() []*backends.Backend) error
 
 // sync starts and ends loops so that there is one for each URL in the list.
 func (p *Poller) sync(ctx context.Context, list []*backends.Backend, loops *sync.WaitGroup) {
-	groups := byURL(list)
+	groups := backends.ByURL(list)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for url, group := range groups {
@@ -194,14 +194,4 @@ func (p *Poller) poll(ctx context.Context, t *target) error {
 		}
 	}
 	return err
-}
-
-// byURL groups backends by what is asked.
-func byURL(list []*backends.Backend) map[string][]*backends.Backend {
-	groups := make(map[string][]*backends.Backend, len(list))
-	for _, b := range list {
-		url := b.URL.String()
-		groups[url] = append(groups[url], b)
-	}
-	return groups
 }

@@ -79,7 +79,7 @@ func (s *Scraper) Status(b *backends.Backend) (status Status, ok bool) {
 
 // sync starts and ends loops so that there is one for each URL in the list.
 func (s *Scraper) sync(ctx context.Context, list []*backends.Backend, loops *sync.WaitGroup) {
-	groups := byURL(list)
+	groups := backends.ByURL(list)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for url, group := range groups {
@@ -110,16 +110,6 @@ func (t *target) meet(group []*backends.Backend) {
 		}
 	}
 	t.backends, t.status = group, status
-}
-
-// byURL groups backends by what is asked.
-func byURL(list []*backends.Backend) map[string][]*backends.Backend {
-	groups := make(map[string][]*backends.Backend, len(list))
-	for _, b := range list {
-		url := b.URL.String()
-		groups[url] = append(groups[url], b)
-	}
-	return groups
 }
 
 // loop asks one URL until ctx ends: once soon, then at its own moment of every
