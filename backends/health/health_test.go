@@ -236,6 +236,18 @@ func TestEnginesAreNotAskedInStep(t *testing.T) {
 	})
 }
 
+func TestABaseURLThatHoldsTheVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.engine("b1:8000", "m")
+		r := registry(t, at("http://b1:8000/v1"))
+		err := NewPoller(Config{}, w.get, Hooks{}).Once(t.Context(), r.Snapshot())
+		if want := "/v1/v1/models answered with status 404: the base URL ends before /v1"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	})
+}
+
 func TestHangingEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -253,7 +265,7 @@ func TestHangingEngine(t *testing.T) {
 		if took := at.Sub(start); took != 5*time.Second {
 			t.Errorf("given up after %v, want 5s", took)
 		}
-		for _, part := range []string{"b1:8000", "within 5s (health.timeout)"} {
+		for _, part := range []string{"b1:8000", "no list of models within 5s: "} {
 			if failure == nil || !strings.Contains(failure.Error(), part) {
 				t.Errorf("error %v does not say %q", failure, part)
 			}
@@ -521,8 +533,8 @@ func TestConfig(t *testing.T) {
 		c    Config
 		name string
 	}{
-		{Config{Interval: -1}, "health.interval"},
-		{Config{Timeout: -1}, "health.timeout"},
+		{Config{Interval: -1}, "Interval"},
+		{Config{Timeout: -1}, "Timeout"},
 	} {
 		if err := tt.c.Validate(); err == nil || !strings.HasPrefix(err.Error(), tt.name+":") {
 			t.Errorf("Validate() = %v, want it to name %s", err, tt.name)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/warmroute/warmroute/backends"
 )
@@ -23,7 +24,7 @@ func (p *Poller) ask(ctx context.Context, b *backends.Backend) ([]backends.Model
 	defer cancel()
 	models, err := p.fetch(ctx, b)
 	if err != nil && context.Cause(ctx) == errTimeout { //nolint:errorlint // it is set above
-		err = fmt.Errorf("no list of models within %v (health.timeout): %w", p.config.Timeout, err)
+		err = fmt.Errorf("no list of models within %v: %w", p.config.Timeout, err)
 	}
 	return models, err
 }
@@ -38,6 +39,9 @@ func (p *Poller) fetch(ctx context.Context, b *backends.Backend) ([]backends.Mod
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound && strings.HasSuffix(b.URL.Path, "/v1") {
+		return nil, fmt.Errorf("backend %s: %s/v1/models answered with status 404: the base URL ends before /v1", b.ID, b.URL.Path)
+	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("backend %s: %s answered with status %d", b.ID, modelsPath, resp.StatusCode)
 	}
@@ -55,7 +59,7 @@ func (p *Poller) fetch(ctx context.Context, b *backends.Backend) ([]backends.Mod
 	return models, nil
 }
 
-var errTimeout = errors.New("health.timeout has passed")
+var errTimeout = errors.New("the time to list models has passed")
 
 // parseModels reads a list of models and keeps each entry as the engine wrote it.
 // Entries without an id are left out; of several with one id the first counts.
