@@ -155,10 +155,11 @@ func (s *Slot) Release() bool {
 // mu; readers load the atomics.
 type health struct {
 	mu        sync.Mutex
-	failures  int // consecutive
-	ejections int // consecutive, for the length of the next
+	failures  int   // consecutive
+	ejections int   // consecutive, for the length of the next
+	ejectedAt int64 // unix nanoseconds of the last ejection
 
-	ejectedUntil atomic.Int64 // unix nanoseconds; 0 when not ejected
+	ejectedUntil atomic.Int64 // unix nanoseconds; 0 when no ejection is without a success after it
 	coolUntil    atomic.Int64 // unix nanoseconds; 0 when not cooling
 	returnedAt   atomic.Int64 // unix nanoseconds of the end of the last ejection; 0 when never ejected
 	draining     atomic.Bool

@@ -57,14 +57,23 @@ func (e Ejection) Validate() error {
 	return nil
 }
 
-// Succeeded records that the backend answered. It ends a row of failures; what an
-// engine answers with 4xx is an answer.
-func (r *Registry) Succeeded(b *Backend) {
+// Succeeded records that the backend answered a request that it was sent at a moment.
+// It ends a row of failures; what an engine answers with 4xx is an answer. The first
+// success after an ejection ends that too, also before its time, and only then
+// Succeeded returns true. A request that was sent before the ejection proves nothing of
+// what came after: an engine that dies may still finish answers.
+func (r *Registry) Succeeded(b *Backend, sent time.Time) (returned bool) {
 	h := &b.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.failures, h.ejections = 0, 0
+	h.failures = 0
+	returned = h.ejectedUntil.Load() != 0
+	if returned && sent.UnixNano() < h.ejectedAt {
+		return false
+	}
+	h.ejections = 0
 	h.ejectedUntil.Store(0)
+	return returned
 }
 
 // Failed records a strike: the backend could not be reached, broke a connection,
@@ -89,6 +98,7 @@ func (r *Registry) Failed(b *Backend, now time.Time) (ejected bool) {
 	until := now.Add(length).UnixNano()
 	h.ejections++
 	h.failures = 0
+	h.ejectedAt = now.UnixNano()
 	h.ejectedUntil.Store(until)
 	h.returnedAt.Store(until)
 	return true

@@ -23,7 +23,7 @@ func TestEjection(t *testing.T) {
 	if fail(r, b, start, 2) || b.State(start) != backends.Up {
 		t.Fatal("two failures eject")
 	}
-	r.Succeeded(b)
+	r.Succeeded(b, start)
 	if fail(r, b, start, 2) {
 		t.Fatal("a success does not end the row")
 	}
@@ -47,10 +47,46 @@ func TestEjection(t *testing.T) {
 		}
 		now = b.Retry(now)
 	}
-	r.Succeeded(b)
+	r.Succeeded(b, now)
 	fail(r, b, now, 3)
 	if got := b.Retry(now).Sub(now); got != 10*time.Second {
 		t.Errorf("first ejection after a success: %v, want 10s", got)
+	}
+}
+
+// An engine that dies with several requests in it fails some and may still finish
+// others: that is one ejection, and it ends with the first success after it.
+func TestOneDeathIsOneEjection(t *testing.T) {
+	r := registry(t, "http://b1:80", "http://b2:80")
+	b := r.Find("b1:80")
+	sent, ejections := start.Add(-time.Second), 0
+	for range 12 {
+		if r.Failed(b, start) {
+			ejections++
+		}
+		if r.Succeeded(b, sent) && ejections > 0 {
+			t.Error("an answer to an earlier request ends the ejection")
+		}
+		for range 3 {
+			if r.Failed(b, start) {
+				ejections++
+			}
+		}
+	}
+	if ejections != 1 || b.State(start) != backends.Ejected {
+		t.Errorf("%d ejections, state %v, want 1 and ejected", ejections, b.State(start))
+	}
+
+	// The time is up, but nothing was sent since: it has not proved itself yet.
+	after := start.Add(11 * time.Second)
+	if b.State(after) != backends.Up || r.Succeeded(b, sent) {
+		t.Errorf("state %v, or an earlier request counts as its return", b.State(after))
+	}
+	if !r.Succeeded(b, after) {
+		t.Error("the first success after an ejection is not its return")
+	}
+	if r.Succeeded(b, after) {
+		t.Error("it returned twice")
 	}
 }
 
@@ -144,7 +180,7 @@ func TestSlowStartAfterAnEarlyReturn(t *testing.T) {
 	if got := r.Limit(b, 100, start.Add(time.Second)); got != 100 {
 		t.Errorf("while it is ejected: limit %d, want 100", got)
 	}
-	r.Succeeded(b)
+	r.Succeeded(b, start.Add(2*time.Second))
 	back := start.Add(2 * time.Second)
 	for _, tc := range []struct {
 		after time.Duration
@@ -171,7 +207,7 @@ func TestStates(t *testing.T) {
 		{backends.Unreachable, func() { b.SetUnreachable(false) }},
 		{backends.Asleep, func() { b.SetAsleep(false) }},
 		{backends.Draining, func() { b.Drain(false) }},
-		{backends.Ejected, func() { r.Succeeded(b) }},
+		{backends.Ejected, func() { r.Succeeded(b, start) }},
 		{backends.Cooling, func() {}},
 	} {
 		if got := b.State(start); got != step.want {

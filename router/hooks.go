@@ -16,6 +16,8 @@ type Hooks struct {
 	Completed func(d *Decision, o feedback.Outcome)
 	// Ejected is called when failures have taken a backend out of rotation.
 	Ejected func(p *Pool, b *backends.Backend, until time.Time)
+	// Returned is called when the first request has succeeded after an ejection.
+	Returned func(p *Pool, b *backends.Backend)
 	// Judged is called when an answer has confirmed or contradicted a prediction.
 	Judged func(d *Decision, claim feedback.Claim, ruling feedback.Ruling)
 	// HorizonMoved is called when entries of a backend were forgotten, and why.
@@ -45,6 +47,12 @@ func (h Hooks) completed(d *Decision, o feedback.Outcome) {
 func (h Hooks) ejected(p *Pool, b *backends.Backend, until time.Time) {
 	if h.Ejected != nil {
 		h.Ejected(p, b, until)
+	}
+}
+
+func (h Hooks) returned(p *Pool, b *backends.Backend) {
+	if h.Returned != nil {
+		h.Returned(p, b)
 	}
 }
 

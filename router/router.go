@@ -243,7 +243,9 @@ func (r *Router) judge(d *Decision, o feedback.Outcome) {
 	registry := d.Pool.registry
 	switch o.Blame {
 	case feedback.Healthy:
-		registry.Succeeded(d.Backend)
+		if registry.Succeeded(d.Backend, d.At) {
+			r.hooks.returned(d.Pool, d.Backend)
+		}
 	case feedback.Overloaded:
 		registry.Cool(d.Backend, o.Now, o.RetryAfter)
 	case feedback.Strike:

@@ -32,6 +32,11 @@ func (t *Telemetry) ejected(p *router.Pool, b *backends.Backend, until time.Time
 		slog.Time("until", until))
 }
 
+// returned logs that a backend has answered after an ejection.
+func (t *Telemetry) returned(p *router.Pool, b *backends.Backend) {
+	t.logger.Info("backend is back", slog.String("pool", p.Name()), slog.String("backend", b.ID))
+}
+
 // Observe takes in the access record of a request: it is counted, logged and
 // remembered. The record may be used again afterwards.
 func (t *Telemetry) Observe(r *feedback.Record) {

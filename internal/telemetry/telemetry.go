@@ -108,6 +108,7 @@ func (t *Telemetry) Hooks() router.Hooks {
 		Decided:      t.decided,
 		Completed:    t.completed,
 		Ejected:      t.ejected,
+		Returned:     t.returned,
 		Judged:       t.judged,
 		HorizonMoved: t.horizonMoved,
 		Accounted:    t.accounted,
