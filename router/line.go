@@ -23,6 +23,9 @@ func (p *Pool) Join(max int) (w *Waiter, ok bool) {
 	return p.line.join(max)
 }
 
+// Waiting is how many requests wait for a slot.
+func (p *Pool) Waiting() int { return p.line.length() }
+
 // Ready is closed when a slot may have become free: time to route again.
 func (w *Waiter) Ready() <-chan struct{} { return w.ready }
 
@@ -69,10 +72,12 @@ func (l *line) join(max int) (*Waiter, bool) {
 }
 
 // occupied reports whether anybody waits.
-func (l *line) occupied() bool {
+func (l *line) occupied() bool { return l.length() > 0 }
+
+func (l *line) length() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.waiters) > 0
+	return len(l.waiters)
 }
 
 // wake calls as many waiters as slots became free.

@@ -218,6 +218,7 @@ func TestHooks(t *testing.T) {
 		Decided:   func(d *Decision) { events = append(events, "decided "+d.Reason.String()) },
 		Completed: func(_ *Decision, o feedback.Outcome) { events = append(events, "completed "+o.Result.String()) },
 		Ejected:   func(p *Pool, b *backends.Backend, _ time.Time) { events = append(events, "ejected "+p.Name()+" "+b.ID) },
+		Returned:  func(p *Pool, b *backends.Backend) { events = append(events, "returned "+p.Name()+" "+b.ID) },
 	}})
 	s := spec("a", nil, "http://b1:80", "http://b2:80")
 	s.Ejection.Failures = 1
@@ -234,6 +235,20 @@ func TestHooks(t *testing.T) {
 	r.Complete(d, o)
 	if diff := cmp.Diff([]string{"decided pinned", "ejected a b2:80", "completed upstream_unavailable"}, events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+
+	// Its ejection is over: the first success is its return, the second is nothing.
+	events = nil
+	for range 2 {
+		now := time.Unix(20, 0)
+		d, err := r.Route(&Request{Now: now, Pool: p, Model: "m", Pin: "b2:80"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Complete(d, feedback.Outcome{Now: now, Result: feedback.Success, Blame: feedback.Healthy, FirstByte: true})
+	}
+	if diff := cmp.Diff([]string{"decided pinned", "returned a b2:80", "completed success", "decided pinned", "completed success"}, events); diff != "" {
+		t.Errorf("events of the return (-want +got):\n%s", diff)
 	}
 }
 
@@ -258,6 +273,9 @@ func TestLine(t *testing.T) {
 	second, ok2 := p.Join(2)
 	if _, third := p.Join(2); !ok || !ok2 || third {
 		t.Fatal("Join: want two places")
+	}
+	if got := p.Waiting(); got != 2 {
+		t.Errorf("%d wait, want 2", got)
 	}
 	if called(first) || called(second) {
 		t.Fatal("called before a slot is free")
@@ -292,6 +310,9 @@ func TestLine(t *testing.T) {
 		t.Errorf("Route out of the line: %v", err)
 	}
 	third.Leave(true)
+	if got := p.Waiting(); got != 0 {
+		t.Errorf("%d wait after all left", got)
+	}
 }
 
 func called(w *Waiter) bool {

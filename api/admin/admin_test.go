@@ -158,10 +158,15 @@ func TestState(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.router.Complete(d, feedback.Outcome{Now: time.Now()})
+	w, ok := p.router.Pools()[0].Join(1)
+	if !ok {
+		t.Fatal("no place in line")
+	}
+	defer w.Leave(true)
 	got := getJSON[fleet](t, p, "/debug/state", 200)
 	capacity := p.router.Pools()[0].Status(time.Now())[0].Index.Capacity
 	want := fleet{Pools: []pool{
-		{Name: "chat", Strategy: "PREFIX_AWARE", BytesPerToken: 4, Models: []string{"m", "lora"}, Backends: []backend{
+		{Name: "chat", Strategy: "PREFIX_AWARE", BytesPerToken: 4, Waiting: 1, Models: []string{"m", "lora"}, Backends: []backend{
 			{ID: "b1:8000", URL: "http://b1:8000", State: "up", Answering: true, InFlight: 1, Limit: 128, CapacityBlocks: capacity, PrefillRate: 2000, Weight: 1, Models: []string{"m", "lora"}},
 			{ID: "b2:8000", URL: "http://b2:8000", State: "up", Answering: true, Limit: 128, CapacityBlocks: capacity, PrefillRate: 2000, Weight: 2, Models: []string{}},
 		}},

@@ -19,8 +19,10 @@ type pool struct {
 	Strategy string   `json:"strategy"`
 	Models   []string `json:"models"`
 	// BytesPerToken is how many bytes of prompt a token is, as answers have shown.
-	BytesPerToken float64   `json:"bytes_per_token"`
-	Backends      []backend `json:"backends"`
+	BytesPerToken float64 `json:"bytes_per_token"`
+	// Waiting is how many requests wait for a slot.
+	Waiting  int       `json:"waiting"`
+	Backends []backend `json:"backends"`
 }
 
 type backend struct {
@@ -83,7 +85,7 @@ func (h *handler) state(w http.ResponseWriter, _ *http.Request) {
 	for _, p := range pools {
 		one := pool{
 			Name: p.Name(), Strategy: p.Config().Strategy, Models: named(listed[p]),
-			BytesPerToken: p.BytesPerToken(), Backends: []backend{},
+			BytesPerToken: p.BytesPerToken(), Waiting: p.Waiting(), Backends: []backend{},
 		}
 		for _, s := range p.Status(now) {
 			one.Backends = append(one.Backends, h.describe(s, now))

@@ -380,6 +380,35 @@ func TestHooksCountDecisionsAndEjections(t *testing.T) {
 	if s := g.log.String(); strings.Count(s, `"msg":"backend ejected"`) != 1 || !strings.Contains(s, `"backend":"b3:8000"`) {
 		t.Errorf("log: %s", s)
 	}
+
+	g.log.Reset()
+	now = now.Add(time.Minute)
+	for range 2 {
+		d, err := g.router.Route(&router.Request{Now: now, Pool: g.pool, Model: "m", Pin: "b3:8000"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.router.Complete(d, feedback.Outcome{Now: now, Result: feedback.Success, Blame: feedback.Healthy})
+	}
+	if s := g.log.String(); strings.Count(s, `"msg":"backend is back","pool":"chat","backend":"b3:8000"`) != 1 {
+		t.Errorf("log of the return: %s", s)
+	}
+}
+
+func TestTheWaitingAreCounted(t *testing.T) {
+	g := newRig(t, slog.LevelError)
+	w, ok := g.pool.Join(1)
+	if !ok {
+		t.Fatal("no place in line")
+	}
+	const series = `warmroute_waiting_requests{pool="chat"}`
+	if got := g.value(t, series); got != "1" {
+		t.Errorf("%s is %s, want 1", series, got)
+	}
+	w.Leave(false)
+	if got := g.value(t, series); got != "0" {
+		t.Errorf("%s is %s, want 0", series, got)
+	}
 }
 
 func TestSeriesOfBackendsThatLeftAreGone(t *testing.T) {
