@@ -21,8 +21,8 @@ const (
 	// keepBody is the largest buffer that is kept for other requests.
 	keepBody = 1 << 20
 	// maxPresize bounds what is allocated on the word of a Content-Length alone.
-	maxPresize = 8 << 20
-	// drainTime bounds how long the rest of a body is read that is too large, so
+	maxPresize = 64 << 10
+	// drainTime bounds how long the rest of a body is read that is not taken, so
 	// that a client that sends before it reads gets to see the answer.
 	drainTime = 2 * time.Second
 	// maxWindow is the largest zstd window accepted, in bytes; the format's own
@@ -37,11 +37,15 @@ type bodyBudget struct {
 }
 
 func (b *bodyBudget) take(n int64) bool {
-	if b.held.Add(n) > b.limit {
-		b.held.Add(-n)
-		return false
+	for {
+		held := b.held.Load()
+		if held+n > b.limit {
+			return false
+		}
+		if b.held.CompareAndSwap(held, held+n) {
+			return true
+		}
 	}
-	return true
 }
 
 // payload is a request body that has been read. It holds its share of the budget
@@ -98,11 +102,9 @@ func (b *payload) hold(n int64) bool {
 }
 
 // readAll reads a body of at most limit bytes into b. size is what is known of its
-// length, -1 for nothing.
+// length, -1 for nothing; the budget is charged with what arrives, not with what was
+// announced.
 func (b *payload) readAll(from io.Reader, size, limit int64) error {
-	if !b.hold(size) {
-		return errBusy
-	}
 	if want := min(size, maxPresize-1) + 1; int64(cap(b.bytes)) < want { // one more, to see the end
 		b.bytes = make([]byte, 0, want)
 	}
@@ -154,6 +156,9 @@ func (x *exchange) readBody() *Error {
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(x.r.Header["Content-Encoding"], ",")))
 	if encoding != "" && encoding != "identity" {
 		decoder, err := decode(encoding, counted, limit)
+		if counted.err != nil { // the decoder read its header, or tried to
+			return x.bodyError(counted.err, counted)
+		}
 		if err != nil {
 			return err
 		}
@@ -174,17 +179,16 @@ func (x *exchange) bodyError(err error, rest *countingReader) *Error {
 	case errors.Is(err, zstd.ErrWindowSizeExceeded):
 		return invalid(fmt.Sprintf("zstd body wants a window of more than %d bytes", maxWindow))
 	case errors.Is(err, errBusy):
+		x.drain(rest)
 		x.w.Header().Set("Connection", "close")
-		return &Error{
-			Status: http.StatusServiceUnavailable, Code: CodeBusy, RetryAfter: time.Second,
-			Message: fmt.Sprintf("too many request bodies at once: they are limited to %d bytes together (limits.bodies_in_flight_bytes)", x.p.bodies.limit),
-		}
+		return x.busy()
 	case errors.Is(rest.err, os.ErrDeadlineExceeded):
 		x.w.Header().Set("Connection", "close")
-		return &Error{
-			Status: http.StatusRequestTimeout, Code: CodeRequestTimeout,
-			Message: fmt.Sprintf("request body paused for more than %v", sendStall),
+		message := fmt.Sprintf("request body paused for more than %v", sendStall)
+		if x.stall.slow {
+			message = fmt.Sprintf("request body comes too slowly: it may take %v and one second for each %d KiB", sendStall, sendRate>>10)
 		}
+		return &Error{Status: http.StatusRequestTimeout, Code: CodeRequestTimeout, Message: message}
 	case x.r.Context().Err() != nil, rest.err != nil && isDisconnect(rest.err):
 		return x.clientLeft()
 	case rest.err == nil: // the client sent what it meant to send
@@ -205,9 +209,17 @@ func (x *exchange) tooLarge() *Error {
 	}
 }
 
-// drain reads on for a while and keeps nothing. A client that waits to be told to
-// go on has sent nothing yet.
+func (x *exchange) busy() *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Code: CodeBusy, RetryAfter: time.Second,
+		Message: fmt.Sprintf("too many request bodies at once: they are limited to %d bytes together (limits.bodies_in_flight_bytes)", x.p.bodies.limit),
+	}
+}
+
+// drain lets go of a body that is not taken, and reads on for a while and keeps
+// nothing. A client that waits to be told to go on has sent nothing yet.
 func (x *exchange) drain(rest *countingReader) {
+	x.payload.release()
 	if rest.n == 0 && mentions(x.r.Header["Expect"], "100-continue") {
 		return
 	}
@@ -219,8 +231,8 @@ func (x *exchange) drain(rest *countingReader) {
 	x.stall.sent()
 }
 
-// countingReader counts what a client sent, bounds its pauses, and keeps its error
-// apart from those of decoders.
+// countingReader counts what a client sent, bounds the time it takes, and keeps its
+// error apart from those of decoders.
 type countingReader struct {
 	from  io.Reader
 	stall *stall // nil for no bound
@@ -230,7 +242,7 @@ type countingReader struct {
 
 func (c *countingReader) Read(p []byte) (int, error) {
 	if c.stall != nil {
-		c.stall.send()
+		c.stall.send(c.n)
 	}
 	n, err := c.from.Read(p)
 	c.n += int64(n)

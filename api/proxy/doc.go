@@ -28,8 +28,9 @@
 // # What a client may not do
 //
 // Bodies are bounded, each and together (limits.body_bytes,
-// limits.bodies_in_flight_bytes), after decompression too; a body counts until its
-// answer has ended. A client that pauses for a minute while it sends its body gets a
+// limits.bodies_in_flight_bytes), after decompression too; a body counts as far as it
+// has arrived, until its answer has ended. A client that pauses for a minute while it
+// sends its body, or takes more than a minute and a second for each 16 KiB, gets a
 // 408, and one that takes nothing of an answer that waits for it for five minutes
 // has left. Credentials go on to the engines only with Options.ForwardCredentials;
 // signatures of AWS (X-Amz-…, AWS4-…) are for this router alone and never do.

@@ -199,11 +199,11 @@ func TestRP09ManyLargeBodies(t *testing.T) {
 	body := chat(strings.Repeat("x", 1000<<10))
 	statuses := make(chan int, 50)
 	var senders sync.WaitGroup
-	for range 50 {
+	for i := range 50 {
 		senders.Go(func() { statuses <- f.send("POST", chatPath, body).StatusCode })
-	}
-	for range 4 {
-		<-arrived
+		if i < 4 {
+			<-arrived
+		}
 	}
 	for range 46 { // all that do not fit are answered while the others are held
 		if s := <-statuses; s != http.StatusServiceUnavailable {

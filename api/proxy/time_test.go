@@ -1,14 +1,18 @@
 package proxy_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/internal/memhttp"
 	"github.com/warmroute/warmroute/router"
@@ -17,6 +21,13 @@ import (
 // virtual runs a test in virtual time, over a network in memory. engines are
 // scripted; the fleet's router is at router:80.
 func virtual(t *testing.T, engines map[string]http.HandlerFunc, change func(*setup), test func(t *testing.T, f *fleet)) {
+	t.Helper()
+	onNetwork(t, engines, change, func(t *testing.T, f *fleet, _ *memhttp.Network) { test(t, f) })
+}
+
+// onNetwork is virtual for tests that need the network itself.
+func onNetwork(t *testing.T, engines map[string]http.HandlerFunc, change func(*setup), test func(t *testing.T, f *fleet, network *memhttp.Network)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		network := memhttp.NewNetwork()
 		var urls []string
@@ -43,7 +54,7 @@ func virtual(t *testing.T, engines map[string]http.HandlerFunc, change func(*set
 		}
 		t.Cleanup(func() { s.Close() })
 		p.url, p.client = s.URL(), network.Client()
-		test(t, p.fleet)
+		test(t, p.fleet, network)
 	})
 }
 
@@ -407,5 +418,123 @@ func TestPausesOverHTTP2(t *testing.T) {
 		if r := p.last(1); r.Result != feedback.Success {
 			t.Errorf("%v after %v: %s", r.Result, r.Duration, r.Err)
 		}
+	})
+}
+
+// announce opens a connection to the router and sends a request that promises size
+// bytes of body, of which it sends begin. The connection closes with the test.
+func announce(t *testing.T, network *memhttp.Network, size int, begin string, headers ...string) net.Conn {
+	t.Helper()
+	conn, err := network.DialContext(t.Context(), "tcp", "router:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	head := strings.Join(append(headers, "Host: x", "Connection: close"), "\r\n")
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\n%s\r\nContent-Length: %d\r\n\r\n%s", chatPath, head, size, begin)
+	return conn
+}
+
+// What uploads announce takes nothing of the budget that others need.
+func TestAnnouncedBodiesHoldNothing(t *testing.T) {
+	const limit = 1 << 20
+	small := func(s *setup) { s.options.Limits = proxy.Limits{BodyBytes: limit, BodiesInFlightBytes: 2 * limit} }
+	onNetwork(t, slowEngines(time.Second), small, func(t *testing.T, f *fleet, network *memhttp.Network) {
+		for range 16 {
+			announce(t, network, limit, "{")
+		}
+		synctest.Wait()
+		if held := f.proxy.BodiesInFlight(); held != 16 {
+			t.Errorf("%d bytes held after 16 uploads of one byte each", held)
+		}
+		wantOK(t, f.send("POST", chatPath, chat("hello")))
+	})
+}
+
+// A body that trickles without a pause ends all the same.
+func TestUploadThatTrickles(t *testing.T) {
+	onNetwork(t, slowEngines(time.Second), nil, func(t *testing.T, f *fleet, network *memhttp.Network) {
+		conn := announce(t, network, 1<<20, "{")
+		start := time.Now()
+		go func() { // ends with the connection
+			for {
+				time.Sleep(25 * time.Second)
+				if _, err := conn.Write([]byte(" ")); err != nil {
+					return
+				}
+			}
+		}()
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), "too slowly") || time.Since(start) != time.Minute {
+			t.Errorf("got %d %s after %v", resp.StatusCode, text, time.Since(start))
+		}
+		conn.Close()
+		time.Sleep(time.Minute)
+		f.settled(1)
+	})
+}
+
+// A body at twice the slowest rate may take as long as it needs.
+func TestSlowUpload(t *testing.T) {
+	virtual(t, slowEngines(time.Second), nil, func(t *testing.T, f *fleet) {
+		body, writer := io.Pipe()
+		go func() {
+			io.WriteString(writer, strings.TrimSuffix(chat("hello"), "}"))
+			for range 300 {
+				time.Sleep(time.Second)
+				io.WriteString(writer, strings.Repeat(" ", 32<<10))
+			}
+			io.WriteString(writer, "}")
+			writer.Close()
+		}()
+		wantOK(t, f.do(f.request(t.Context(), "POST", chatPath, body)))
+		f.settled(1)
+	})
+}
+
+// A client that has more to send when the budget is used up gets to see why it is
+// refused, although it writes before it reads.
+func TestBusyIsToldToAClientThatStillSends(t *testing.T) {
+	const limit = 1 << 20
+	small := func(s *setup) { s.options.Limits = proxy.Limits{BodyBytes: limit, BodiesInFlightBytes: limit} }
+	onNetwork(t, slowEngines(time.Second), small, func(t *testing.T, f *fleet, network *memhttp.Network) {
+		announce(t, network, limit, strings.Repeat(" ", limit/2))
+		synctest.Wait()
+		conn := announce(t, network, limit, strings.Repeat(" ", limit))
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "limits.bodies_in_flight_bytes") {
+			t.Errorf("got %d %s", resp.StatusCode, text)
+		}
+	})
+}
+
+// A compressed body that stops in its first bytes is one that stopped, not one that
+// is not compressed.
+func TestCompressedUploadThatStalls(t *testing.T) {
+	virtual(t, slowEngines(time.Second), nil, func(t *testing.T, f *fleet) {
+		body, writer := io.Pipe()
+		go writer.Write([]byte("\x1f\x8b"))
+		got := f.do(f.request(t.Context(), "POST", chatPath, body, "Content-Encoding", "gzip"))
+		writer.Close()
+		if jsonError(t, got); got.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("got %d %s", got.StatusCode, got.body)
+		}
+		synctest.Wait()
+		f.settled(1)
+	})
+	onNetwork(t, slowEngines(time.Second), nil, func(t *testing.T, f *fleet, network *memhttp.Network) {
+		announce(t, network, 1000, "\x1f\x8b", "Content-Encoding: gzip").Close()
+		if r := f.last(1); r.Result != feedback.ClientClosed || r.Status != 499 {
+			t.Errorf("recorded as %v, status %d", r.Result, r.Status)
+		}
+		f.settled(1)
 	})
 }
