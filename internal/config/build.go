@@ -89,13 +89,24 @@ func (r Routing) router() router.Config {
 // parseURL returns the identity of a backend. Unlike the registry's, its errors
 // never show a user name, since some put a key there.
 func parseURL(raw string) (id string, err error) {
-	if u, err := url.Parse(strings.TrimSpace(raw)); err == nil && u.User != nil {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	switch {
+	case err == nil && u.User != nil:
 		return "", fmt.Errorf("%q: credentials do not belong into a backend's URL", showURL(raw))
-	} else if err != nil {
-		return "", errors.New("the URL does not parse: want http://host:port or https://host:port")
+	case err == nil && u.Host != "":
+	case !strings.ContainsFunc(raw, notOfAnAddress):
+		return "", fmt.Errorf("%q: want http://host:port or https://host:port", raw)
+	default: // there may be a key in it
+		return "", errors.New("this is no URL of a backend: want http://host:port or https://host:port")
 	}
 	_, id, err = backends.ParseURL(raw)
 	return id, err
+}
+
+// notOfAnAddress reports whether a character is not one of host:port.
+func notOfAnAddress(r rune) bool {
+	letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	return !letter && !strings.ContainsRune(".:-_[]", r)
 }
 
 // showURL returns a URL without its credentials, query and fragment.

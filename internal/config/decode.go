@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math/big"
 	"reflect"
 	"strconv"
 	"strings"
@@ -166,9 +167,19 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	case reflect.Float64:
 		ok = (tag == "!!int" || tag == "!!float") && n.Decode(v.Addr().Interface()) == nil
 	}
+	if !ok && v.Kind() == reflect.Int && isWhole(n.Value) {
+		d.fail(n, path, "%q is too large", n.Value)
+		return
+	}
 	if !ok {
 		d.fail(n, path, "%q is %s, want %s", n.Value, kindOf(n), wanted(v.Kind()))
 	}
+}
+
+// isWhole reports whether text is a whole number, of any size.
+func isWhole(text string) bool {
+	_, ok := new(big.Int).SetString(text, 10)
+	return ok
 }
 
 // secret decodes text in which ${NAME} stands for the environment. It never shows

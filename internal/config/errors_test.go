@@ -74,7 +74,9 @@ func TestMistakes(t *testing.T) {
 		{"number for bool", pool("inject_usage: 1\n"), `inject_usage: "1" is a number, want true or false`},
 		{"bool for number", pool("  routing: {w: true}\n"), `pools[0].routing.w: "true" is true or false, want a number`},
 		{"fraction for whole", pool("  routing: {replicas: 1.5}\n"), `pools[0].routing.replicas: "1.5" is a number, want a whole number`},
-		{"number too large", pool("  routing: {replicas: 99999999999999999999}\n"), `pools[0].routing.replicas: "99999999999999999999" is a number, want a whole number`},
+		{"number too large", pool("  routing: {replicas: 99999999999999999999}\n"), `pools[0].routing.replicas: "99999999999999999999" is too large`},
+		{"blocks too large", pool("limits: {index_blocks: 99999999999999999999}\n"), `limits.index_blocks: "99999999999999999999" is too large`},
+		{"size too large", pool("limits: {body_bytes: 99999999999999999999}\n"), `limits.body_bytes: "99999999999999999999" is too large`},
 		{"nan", pool("  routing: {w: .nan}\n"), "warmroute.yaml:5: pools[0].routing.w: NaN is not in 1..4"},
 		{"strategy", pool("  routing: {strategy: PREFIX_AWRE}\n"), `"PREFIX_AWRE" is not one of RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_HASH, PREFIX_AWARE, LEAST_EXPECTED_TTFT: did you mean PREFIX_AWARE?`},
 		{"load factor", pool("  routing: {load_factor: 0.5}\n"), "pools[0].routing.load_factor: 0.5 is neither 0 (off) nor at least 1"},
@@ -89,7 +91,8 @@ func TestMistakes(t *testing.T) {
 		{"bodies below body", pool("limits: {bodies_in_flight_bytes: 1MiB}\n"), "limits.bodies_in_flight_bytes: 1MiB is below limits.body_bytes (64MiB)"},
 		{"address", pool("listen: nowhere\n"), `warmroute.yaml:5: listen: "nowhere" is not an address`},
 		{"port", pool("listen: ':http'\n"), `listen: ":http": port "http" is not in 0..65535`},
-		{"same address", pool("listen: 127.0.0.1:9090\n"), `admin_listen: "127.0.0.1:9090" is also the address of listen`},
+		{"same address", pool("listen: 127.0.0.1:9090\n"), `admin_listen: "127.0.0.1:9090" and the address of listen, "127.0.0.1:9090", overlap: give the two different ports`},
+		{"overlapping addresses", pool("listen: :28085\nadmin_listen: 127.0.0.1:28085\n"), `warmroute.yaml:6: admin_listen: "127.0.0.1:28085" and the address of listen, ":28085", overlap`},
 		{"scrape interval", pool("scrape: {interval: 1ms}\n"), "warmroute.yaml:5: scrape.interval: 1ms is below 10ms"},
 		{"scrape timeout", pool("scrape: {timeout: 0s}\n"), "scrape.timeout: 0s is not above 0"},
 		{"scrape path", pool("scrape: {path: metrics}\n"), `scrape.path: "metrics" is not a path: want one such as /metrics`},
@@ -279,4 +282,40 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	})
+}
+
+func TestOverlap(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{":80", "127.0.0.1:80", true},
+		{"127.0.0.1:80", "0.0.0.0:80", true},
+		{"[::]:80", "10.0.0.1:80", true},
+		{"localhost:80", "127.0.0.1:80", true},
+		{"[::1]:80", "[0:0:0:0:0:0:0:1]:80", true},
+		{"Router:80", "router:080", true},
+		{"10.0.0.1:80", "10.0.0.2:80", false},
+		{":80", ":81", false},
+		{":0", ":0", false},
+		{"nowhere", "nowhere", false},
+	} {
+		if overlap(test.a, test.b) != test.want || overlap(test.b, test.a) != test.want {
+			t.Errorf("overlap(%q, %q) is not %v", test.a, test.b, test.want)
+		}
+	}
+}
+
+// A URL without its scheme is repeated, unless there may be a key in it.
+func TestBackendsWithoutScheme(t *testing.T) {
+	for _, raw := range []string{"127.0.0.1:28001", "b1:8000", "b1"} {
+		if _, err := parseURL(raw); err == nil || !strings.Contains(err.Error(), `"`+raw+`"`) || !strings.Contains(err.Error(), "want http://host:port") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	for _, raw := range []string{"hunter2@127.0.0.1:8000", "me:hunter2@b1:8000", "127.0.0.1:8000?key=hunter2", "b1:8000#hunter2"} {
+		if _, err := parseURL(raw); err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "want http://host:port") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
 }

@@ -129,8 +129,8 @@ func (v *validation) process() {
 	}
 	v.address("listen", c.Listen)
 	v.address("admin_listen", c.AdminListen)
-	if _, port, _ := net.SplitHostPort(c.Listen); c.Listen == c.AdminListen && port != "0" {
-		v.fail("admin_listen", "%q is also the address of listen: the two must differ", c.AdminListen)
+	if overlap(c.Listen, c.AdminListen) {
+		v.fail("admin_listen", "%q and the address of listen, %q, overlap: give the two different ports", c.AdminListen, c.Listen)
 	}
 	l := c.Limits
 	v.atLeast("limits.body_bytes", l.BodyBytes, 1<<10)
@@ -192,6 +192,37 @@ func (v *validation) address(path, address string) {
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		v.fail(path, "%q: port %q is not in 0..65535", address, port)
 	}
+}
+
+// overlap reports whether two addresses cannot be listened on at the same time: one
+// port, and one host or every host.
+func overlap(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil {
+		return false
+	}
+	n, err := strconv.Atoi(portA)
+	m, other := strconv.Atoi(portB)
+	if err != nil || other != nil || n != m || n == 0 {
+		return false
+	}
+	every := func(host string) bool {
+		ip := net.ParseIP(host)
+		return host == "" || ip != nil && ip.IsUnspecified()
+	}
+	return every(hostA) || every(hostB) || sameHost(hostA, hostB)
+}
+
+// sameHost reports whether two hosts are one, in whatever spelling.
+func sameHost(a, b string) bool {
+	if x, y := net.ParseIP(a), net.ParseIP(b); x != nil && y != nil {
+		return x.Equal(y)
+	}
+	loopback := func(host string) bool {
+		return host == "127.0.0.1" || host == "::1" || strings.EqualFold(host, "localhost")
+	}
+	return strings.EqualFold(a, b) || loopback(a) && loopback(b)
 }
 
 func (v *validation) atLeast(path string, value, least Bytes) {

@@ -53,6 +53,9 @@ func parseBytes(text string) (Bytes, error) {
 		}
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
+	if errors.Is(err, strconv.ErrRange) && n > 0 {
+		return 0, fmt.Errorf("%q is too large", text)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a size: write a number of bytes, or one with a unit such as 64MiB", text)
 	}
