@@ -30,6 +30,7 @@ func TestParseHashAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Hash(scope, kvindex.Unlimited, "hint")
+			r.Trim()
 			r.Release()
 		})
 		if got != 0 && !raceEnabled {

@@ -19,6 +19,7 @@
 //	}
 //	defer r.Release()
 //	keys := r.Hash(scope, kvindex.Unlimited, r.CacheKey())
+//	r.Trim() // the keys stay, the memory that they took to compute does not
 //
 // # What enters the stream
 //
@@ -34,7 +35,8 @@
 //
 // A body nested deeper than [MaxDepth] levels, or with more than [MaxValues] JSON
 // values, is refused before anything is allocated for it, because a parsed value
-// takes a hundred times the memory of the shortest one. Completions and input
+// takes a hundred times the memory of the shortest one. [ParseWithin] bounds the trees
+// of many bodies together. Completions and input
 // lists are read in place without a tree: prompts of token ids have no limit
 // other than the size of the body.
 package prompt

@@ -6,5 +6,9 @@ func (r *Request) Stream(prefixLength int) []byte {
 	return r.w.stream.Bytes()
 }
 
-// Retained returns how many bytes of buffers r holds on to.
-func (r *Request) Retained() int { return r.w.stream.Cap() + cap(r.w.json) + 8*cap(r.keys) }
+// Retained returns what tells how many bytes of buffers r and what it works with hold
+// on to, after they were given back too.
+func (r *Request) Retained() func() int {
+	work := r.work
+	return func() int { return work.w.stream.Cap() + cap(work.w.json) + 8*cap(r.keys) }
+}

@@ -2,20 +2,37 @@ package prompt
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/valyala/fastjson"
 )
 
-// Parse reads body, which must not change until Release.
+// Budget bounds the memory of all trees that exist at one time.
+type Budget interface {
+	// Take asks for room for a tree of about so many bytes, which is needed until
+	// [Request.Trim]. Without it [ParseWithin] gives up.
+	Take(bytes int64) bool
+}
+
+// ErrNoRoom says that a [Budget] has no room for the tree of a body.
+var ErrNoRoom = errors.New("no room for the tree of a request body")
+
+// Parse reads body, which must not change until Trim or Release.
 //
 // The error is always an [*Error]: the body is not a JSON object, is too deep or
 // too complex (see [MaxDepth] and [MaxValues]), or model is not a string. A model of
 // null is no model. [Opaque] and [Raw] bodies are never refused.
-func Parse(kind Kind, body []byte) (*Request, error) {
+func Parse(kind Kind, body []byte) (*Request, error) { return ParseWithin(kind, body, nil) }
+
+// ParseWithin is [Parse] that asks budget before it builds a tree. The error may also
+// be [ErrNoRoom]. A budget of nil is without bounds.
+func ParseWithin(kind Kind, body []byte, budget Budget) (*Request, error) {
 	r := requests.Get().(*Request)
 	r.pooled = false
+	r.work = workspaces.Get().(*workspace)
+	r.w = &r.work.w
 	r.kind, r.body, r.n = kind, body, 1
-	if err := r.read(); err != nil {
+	if err := r.read(budget); err != nil {
 		r.Release()
 		return nil, err
 	}
@@ -24,7 +41,7 @@ func Parse(kind Kind, body []byte) (*Request, error) {
 
 // read fills r from its body. It returns an error value rather than an *Error so
 // that nothing wrong is a nil interface.
-func (r *Request) read() error {
+func (r *Request) read(budget Budget) error {
 	if r.kind == Opaque {
 		return nil
 	}
@@ -47,8 +64,12 @@ func (r *Request) read() error {
 	if !r.hasTree() {
 		return nil
 	}
-	r.values = limit - s.left
-	root, err := r.parser.ParseBytes(bytes.TrimPrefix(r.body, []byte(bom)))
+	values := limit - s.left
+	if budget != nil && !budget.Take(int64(values)*valueBytes) {
+		return ErrNoRoom
+	}
+	r.work.values = values
+	root, err := r.work.parser.ParseBytes(bytes.TrimPrefix(r.body, []byte(bom)))
 	if err != nil || root.Type() != fastjson.TypeObject {
 		// Not reached by what the scanner accepts. The parser's own error quotes
 		// the prompt.

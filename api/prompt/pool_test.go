@@ -1,7 +1,9 @@
 package prompt_test
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -29,11 +31,12 @@ func TestReleaseLetsGoOfTheLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Hash(small, kvindex.Unlimited, "")
-	if got := r.Retained(); got < 8<<20 {
+	retained := r.Retained()
+	if got := retained(); got < 8<<20 {
 		t.Fatalf("%d bytes held for a stream of 8 MiB", got)
 	}
 	r.Release()
-	if got := r.Retained(); got > 1<<20 {
+	if got := retained(); got > 1<<20 {
 		t.Errorf("%d bytes held after Release, want at most 1 MiB", got)
 	}
 }
@@ -50,7 +53,9 @@ func TestPoolIsShared(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if got := r.Hash(small, kvindex.Unlimited, "").Blocks; !slices.Equal(got, want) || r.Model() != fmt.Sprintf("m%d", worker) {
+				got := r.Hash(small, kvindex.Unlimited, "").Blocks
+				r.Trim() // others work with its memory now
+				if !slices.Equal(got, want) || r.Model() != fmt.Sprintf("m%d", worker) {
 					return fmt.Errorf("worker %d: model %s, keys %x", worker, r.Model(), got)
 				}
 				r.Release()
@@ -60,5 +65,81 @@ func TestPoolIsShared(t *testing.T) {
 	}
 	if err := group.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What was read outlives the tree.
+func TestTrim(t *testing.T) {
+	r := parse(t, prompt.Chat, `{"model":"m","cache_salt":"s","prompt_cache_key":"k","stream":true,"n":3,"messages":[{"role":"user","content":[{"type":"image_url","image_url":"`+long("i", 5000)+`"},{"type":"text","text":"`+long("x", 5000)+`"}]}]}`)
+	blocks := r.Hash(small, kvindex.Unlimited, "").Blocks
+	want := slices.Clone(blocks)
+	r.Trim()
+	r.Trim()
+	keysOf(t, prompt.Chat, `{"messages":[{"role":"user","content":"`+long("other", 20000)+`"}]}`)
+	if !slices.Equal(blocks, want) {
+		t.Error("the keys changed")
+	}
+	if r.Model() != "m" || r.Salt() != "s" || r.CacheKey() != "k" || !r.Streaming() || r.N() != 3 || !r.HasBinary() || !r.NoEvidence() {
+		t.Errorf("got %q %q %q %v %d %v", r.Model(), r.Salt(), r.CacheKey(), r.Streaming(), r.N(), r.HasBinary())
+	}
+	r.Release()
+}
+
+// tank is a budget of so many bytes.
+type tank int64
+
+func (b *tank) Take(n int64) bool {
+	if int64(*b) < n {
+		return false
+	}
+	*b -= tank(n)
+	return true
+}
+
+func TestParseWithin(t *testing.T) {
+	body := []byte(`{"messages":[` + strings.Repeat(`{},`, 999) + `{}]}`)
+	room := tank(1001 * 430)
+	r, err := prompt.ParseWithin(prompt.Chat, body, &room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Release()
+	if _, err := prompt.ParseWithin(prompt.Chat, body, &room); !errors.Is(err, prompt.ErrNoRoom) {
+		t.Errorf("got %v without room", err)
+	}
+	r, err = prompt.ParseWithin(prompt.Completions, body, &room) // read in place
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Release()
+}
+
+// A request that waits for its answer holds its keys, not its tree.
+func TestTrimLetsGoOfTheTree(t *testing.T) {
+	body := []byte(`{"messages":[{"role":"user","content":[` + strings.Repeat(`{},`, 100_000) + `{}]}]}`)
+	heap := func() int64 {
+		var m runtime.MemStats
+		for range 3 { // what pools hold goes with the second
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	var held []*prompt.Request
+	for range 4 {
+		r, err := prompt.Parse(prompt.Chat, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Hash(small, kvindex.Unlimited, "")
+		r.Trim()
+		held = append(held, r)
+	}
+	if grown := heap() - before; grown > 4<<20 {
+		t.Errorf("4 requests hold %d bytes", grown)
+	}
+	for _, r := range held {
+		r.Release()
 	}
 }

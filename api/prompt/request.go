@@ -36,23 +36,31 @@ type Request struct {
 	usage                           UsageAsk
 	n                               int
 	noEvidence                      bool
-	values                          int // JSON values of the tree
+	binary                          bool // what the stream knew when it was given back
 
-	parser *fastjson.Parser
-	tree   tree
-	grown  int // values parser has parsed in its life
+	work  *workspace // nil after Trim
+	w     *writer    // work's
+	tree  tree
+	limit int  // the prefixLength that w was written with
+	ready bool // w holds the stream
 
-	w      writer
-	limit  int  // the prefixLength that w was written with
-	ready  bool // w holds the stream
 	keys   []kvindex.Key
 	names  interner
 	pooled bool
 }
 
-// What a pooled Request may keep. A larger body, tree or stream is dropped on
-// Release. A parser keeps the longest list and object it has met at each place of
-// its tree, so it is dropped after so many values in any case.
+// workspace is what reading and hashing a body takes: many times the body.
+type workspace struct {
+	parser *fastjson.Parser
+	values int // JSON values of the tree
+	grown  int // values parser has parsed in its life
+	w      writer
+}
+
+// What the pools may keep. A larger tree, stream or key list is dropped when it is
+// given back, and the tree of a larger body. A parser keeps the longest list and
+// object it has met at each place of its tree, so it is dropped after so many values
+// in any case.
 const (
 	keepBytes  = 1 << 20
 	keepValues = 1 << 15
@@ -60,7 +68,32 @@ const (
 	keepKeys   = keepBytes / kvindex.MinBlockBytes
 )
 
-var requests = sync.Pool{New: func() any { return &Request{parser: new(fastjson.Parser)} }}
+var (
+	requests   = sync.Pool{New: func() any { return new(Request) }}
+	workspaces = sync.Pool{New: func() any { return &workspace{parser: new(fastjson.Parser)} }}
+)
+
+// Trim gives back all that is needed only until the keys are known: the tree, the
+// stream, and the hold on the body. What was read and the last [Keys] stay valid
+// until Release, but Hash must not be called any more.
+func (r *Request) Trim() {
+	work := r.work
+	if work == nil {
+		return
+	}
+	r.binary = r.ready && r.w.binary
+	work.grown += work.values
+	if len(r.body) > keepBytes || work.values > keepValues || work.grown > keepGrown {
+		work.parser, work.grown = new(fastjson.Parser), 0
+	}
+	if work.w.stream.Cap() > keepBytes || cap(work.w.json) > keepBytes {
+		work.w = writer{}
+	}
+	work.values = 0
+	r.work, r.w, r.ready = nil, nil, false
+	r.body, r.env, r.tree = nil, envelope{}, tree{}
+	workspaces.Put(work)
+}
 
 // Release gives r back to the pool. Strings read from it stay valid; its [Keys]
 // do not. A second Release in a row does nothing.
@@ -68,17 +101,11 @@ func (r *Request) Release() {
 	if r.pooled {
 		return
 	}
-	r.grown += r.values
-	if len(r.body) > keepBytes || r.values > keepValues || r.grown > keepGrown {
-		r.parser, r.grown = new(fastjson.Parser), 0
-	}
-	if r.w.stream.Cap() > keepBytes || cap(r.w.json) > keepBytes {
-		r.w = writer{}
-	}
+	r.Trim()
 	if cap(r.keys) > keepKeys {
 		r.keys = nil
 	}
-	*r = Request{parser: r.parser, grown: r.grown, w: r.w, keys: r.keys, names: r.names, pooled: true}
+	*r = Request{keys: r.keys, names: r.names, pooled: true}
 	requests.Put(r)
 }
 
@@ -118,8 +145,11 @@ func (r *Request) NoEvidence() bool { return r.noEvidence }
 
 // HasBinary reports whether the prompt has images, audio, video, files or
 // embeddings, which the stream knows only by their hash. It builds the stream if
-// [Request.Hash] has not.
+// [Request.Hash] has not; after [Request.Trim] it is what the stream knew before.
 func (r *Request) HasBinary() bool {
+	if r.work == nil {
+		return r.binary
+	}
 	if !r.ready {
 		r.write(kvindex.Unlimited)
 	}

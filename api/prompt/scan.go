@@ -10,10 +10,12 @@ import (
 const MaxDepth = 256
 
 // MaxValues is how many JSON values a body that becomes a tree may have. Long
-// conversations with many tools have a tenth of it. A value takes up to 430 bytes
-// while the tree grows, and as little as two in the body: the limit keeps the tree
-// of a hostile body near 110 MB.
+// conversations with many tools have a tenth of it. A value takes as little as two
+// bytes in the body: the limit keeps the tree of a hostile body near 110 MB.
 const MaxValues = 1 << 18
+
+// valueBytes is what a value of the tree takes at most, while the tree grows.
+const valueBytes = 430
 
 // fault is what stopped a scan.
 type fault uint8

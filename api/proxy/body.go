@@ -53,6 +53,7 @@ func (b *bodyBudget) take(n int64) bool {
 type payload struct {
 	budget *bodyBudget
 	held   int64
+	tree   int64   // of held, until trim
 	buf    *[]byte // pooled; nil when the body has none
 	bytes  []byte
 }
@@ -63,7 +64,7 @@ var bodyBuffers = sync.Pool{New: func() any { return new([]byte) }}
 func (b *payload) release() {
 	if b.budget != nil {
 		b.budget.held.Add(-b.held)
-		b.budget, b.held = nil, 0
+		b.budget, b.held, b.tree = nil, 0, 0
 	}
 	if b.buf != nil {
 		if cap(b.bytes) <= keepBody {
@@ -81,6 +82,25 @@ func (b *payload) release() {
 func (b *payload) charge(n int) {
 	b.budget.held.Add(int64(n))
 	b.held += int64(n)
+}
+
+// Take implements [prompt.Budget]. A body that is alone may always be parsed, or the
+// largest could never be.
+func (b *payload) Take(n int64) bool {
+	if !b.budget.take(n) {
+		if !b.budget.held.CompareAndSwap(b.held, b.held+n) {
+			return false
+		}
+	}
+	b.held += n
+	b.tree += n
+	return true
+}
+
+// trim gives back what the tree took.
+func (b *payload) trim() {
+	b.budget.held.Add(-b.tree)
+	b.held, b.tree = b.held-b.tree, 0
 }
 
 // errBusy and errTooLarge end the reading of a body.

@@ -134,7 +134,10 @@ func (x *exchange) parse() (string, *Error) {
 		x.record.Streamed, x.request.Streamed = streamed, streamed
 		return model, promptError(err)
 	}
-	parsed, err := prompt.Parse(x.call.Kind, x.body)
+	parsed, err := prompt.ParseWithin(x.call.Kind, x.body, &x.payload)
+	if errors.Is(err, prompt.ErrNoRoom) {
+		return "", x.busy()
+	}
 	if err != nil {
 		return "", promptError(err)
 	}
@@ -149,7 +152,7 @@ func promptError(err error) *Error {
 		return nil
 	}
 	if e, ok := errors.AsType[*prompt.Error](err); ok {
-		return invalidParam(e.Param, e.Message)
+		return invalidParam(e.Param, e.Error()) // not every dialect has a place for the name
 	}
 	return invalid("request body cannot be read")
 }
@@ -196,7 +199,8 @@ func UnknownModel(model string) *Error {
 	}
 }
 
-// hash computes the prompt's block keys in its scope.
+// hash computes the prompt's block keys in its scope, and lets go of everything of the
+// prompt that only they needed.
 func (x *exchange) hash(tenant string) {
 	if x.prompt == nil {
 		return
@@ -228,6 +232,8 @@ func (x *exchange) hash(tenant string) {
 	x.request.NoEvidence, x.request.Binary = x.prompt.NoEvidence(), x.prompt.HasBinary()
 	x.request.AnyRank = x.call.Stores // vLLM heeds X-data-parallel-rank on all routes but /v1/responses
 	x.record.PromptBlocks, x.record.HasPrefix = len(keys.Blocks), keys.HasPrefix
+	x.prompt.Trim()
+	x.payload.trim()
 }
 
 // edit makes the two edits of a forwarded body.

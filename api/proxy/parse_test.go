@@ -600,3 +600,54 @@ func TestCompressedBodies(t *testing.T) {
 	}
 	f.settled(n)
 }
+
+// What parsing takes counts while it is needed and no longer: a body of many values
+// needs room for its tree, and waits for its answer with its bytes alone.
+func TestTreesAreBounded(t *testing.T) {
+	hold := newGate(t)
+	arrived := make(chan struct{}, 2)
+	url := engine(t, func(w http.ResponseWriter, r *http.Request) {
+		readAll(r)
+		arrived <- struct{}{}
+		<-hold
+		writeWhole(w)
+	})
+	f := start(t, []string{url}, func(s *setup) {
+		s.options.Limits = proxy.Limits{BodyBytes: 1 << 20, BodiesInFlightBytes: 1 << 20}
+	})
+	dense := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[%s{}]}]}`, model, strings.Repeat("{},", 50_000))
+	first := make(chan answer, 1)
+	go func() { first <- f.send("POST", chatPath, dense) }() // alone, it may
+	<-arrived
+	if held := f.proxy.BodiesInFlight(); held != int64(len(dense)) {
+		t.Errorf("%d bytes are held for a body of %d", held, len(dense))
+	}
+	a := f.send("POST", chatPath, dense)
+	if _, code := jsonError(t, a); a.StatusCode != http.StatusServiceUnavailable || code != "busy" || a.Header.Get("Retry-After") == "" {
+		t.Errorf("got %d %s", a.StatusCode, a.body)
+	}
+	second := make(chan answer, 1)
+	go func() { second <- f.send("POST", chatPath, chat("few values")) }()
+	<-arrived
+	hold.open()
+	wantOK(t, <-first)
+	wantOK(t, <-second)
+	f.settled(3)
+}
+
+// The name of the field at fault is in the message: not every dialect has a place for it.
+func TestFaultsNameTheirField(t *testing.T) {
+	urls, _ := echoes(t, 1)
+	f := start(t, urls)
+	form := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + strings.Repeat("m", 2000) + "\r\n--b--\r\n"
+	for i, a := range []answer{
+		f.send("POST", "/v1/messages", `{"model":1,"messages":[]}`),
+		f.send("POST", chatPath, `{"model":1,"messages":[]}`),
+		f.send("POST", "/v1/audio/translations", form, "Content-Type", "multipart/form-data; boundary=b"),
+	} {
+		if a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, `"message":"model: must be`) {
+			t.Errorf("%d: got %d %s", i, a.StatusCode, a.body)
+		}
+	}
+	f.settled(3)
+}
