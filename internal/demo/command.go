@@ -31,7 +31,18 @@ const (
 	outputJSON  = "json"
 )
 
-// Command returns `warmroute demo`.
+// UsageError is the caller's mistake: flags that make no sense, or a trace that cannot
+// be read.
+type UsageError struct{ err error }
+
+// Error implements error.
+func (e *UsageError) Error() string { return e.err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *UsageError) Unwrap() error { return e.err }
+
+// Command returns `warmroute demo`. Its errors are a [*UsageError] where the caller is
+// at fault.
 func Command() *cobra.Command {
 	cfg := DefaultConfig()
 	var o options
@@ -48,7 +59,12 @@ client and given in simulated seconds: the clock's time multiplied by --speed.`,
   warmroute demo --strategy RANDOM,PREFIX_AWARE --backends 8 --users 80
   warmroute demo --trace lmcache_agent_trace_miniswe.jsonl.gz
   warmroute demo --strategy PREFIX_AWARE --keep`,
-		Args: cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return &UsageError{fmt.Errorf("demo takes no arguments, only flags: %q (see %s --help)", strings.Join(args, " "), cmd.CommandPath())}
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer cancel()
@@ -56,24 +72,24 @@ client and given in simulated seconds: the clock's time multiplied by --speed.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.trace, "trace", "", "play an LMCache agent trace (JSON lines, plain or gzip) instead of a generated workload")
-	flags.StringSliceVar(&cfg.Strategies, "strategy", cfg.Strategies, "strategies to compare, in order")
+	flags.StringVar(&o.trace, "trace", "", "play the LMCache agent trace in `FILE` (JSON lines, plain or gzip) instead of a generated workload")
+	flags.StringSliceVar(&cfg.Strategies, "strategy", cfg.Strategies, "compare these strategies, `NAMES` by commas, in order")
 	flags.IntVar(&cfg.Backends, "backends", cfg.Backends, "engine doubles")
 	flags.IntVar(&cfg.Requests, "requests", cfg.Requests, "requests for each strategy; all of the trace's where --trace is given")
 	flags.IntVar(&cfg.Users, "users", cfg.Users, "sessions at a time")
 	flags.Float64Var(&cfg.Speed, "speed", cfg.Speed, "simulated seconds in a second")
 	flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of the generated workload")
-	flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "timing of the doubles: "+strings.Join(enginesim.ProfileNames(), ", "))
+	flags.StringVar(&cfg.Profile, "profile", cfg.Profile, "timing of the doubles, a `NAME`: "+strings.Join(enginesim.ProfileNames(), ", "))
 	flags.IntVar(&cfg.KVTokens, "kv-tokens", cfg.KVTokens, "KV cache of each double in tokens (0: the profile's)")
 	flags.BoolVar(&o.keep, "keep", false, "leave a fleet running until Ctrl-C, to try by hand")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "table or json")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "print as `FORMAT`: table or json")
 	return cmd
 }
 
 // execute runs the command once its flags are known.
 func execute(ctx context.Context, cmd *cobra.Command, cfg Config, o options) error {
 	if o.output != outputTable && o.output != outputJSON {
-		return fmt.Errorf("--output: %q is neither %s nor %s", o.output, outputTable, outputJSON)
+		return &UsageError{fmt.Errorf("--output: %q is not one of %s, %s", o.output, outputTable, outputJSON)}
 	}
 	for i, s := range cfg.Strategies {
 		cfg.Strategies[i] = strings.ToUpper(strings.TrimSpace(s))
@@ -82,12 +98,12 @@ func execute(ctx context.Context, cmd *cobra.Command, cfg Config, o options) err
 		cfg.Requests = 0
 	}
 	if err := cfg.Validate(); err != nil {
-		return err
+		return &UsageError{err}
 	}
 	cmd.SilenceUsage = true // from here on nothing is wrong with the flags
 	text, err := o.load(cfg)
 	if err != nil {
-		return err
+		return &UsageError{err}
 	}
 	watch := newWatcher(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	if o.output == outputTable {

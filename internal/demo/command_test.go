@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -107,8 +108,12 @@ func TestCommandRefuses(t *testing.T) {
 		{[]string{"--trace", broken}, "line 1"},
 		{[]string{"surplus"}, "surplus"},
 	} {
-		if _, _, err := command(t.Context(), c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
+		_, _, err := command(t.Context(), c.args...)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.says)
+		}
+		if _, ok := errors.AsType[*UsageError](err); !ok {
+			t.Errorf("%v: %v is no UsageError", c.args, err)
 		}
 	}
 }

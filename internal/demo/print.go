@@ -96,5 +96,12 @@ func meaning(results []Result, timed bool) string {
 	if timed && aware.TTFTP50 > 0 {
 		text += fmt.Sprintf(", and half of the answers began %.1f times sooner", random.TTFTP50/aware.TTFTP50)
 	}
+	if hash := find(router.PrefixHash); hash != nil && spread(hash) > 2*spread(aware) {
+		text += fmt.Sprintf("; PREFIX_HASH spread the requests unevenly, %.0f–%.0f %% a backend, PREFIX_AWARE %.0f–%.0f %%",
+			100*hash.ShareMin, 100*hash.ShareMax, 100*aware.ShareMin, 100*aware.ShareMax)
+	}
 	return text + "."
 }
+
+// spread is how far apart the shares of the idlest and the busiest backend are.
+func spread(r *Result) float64 { return r.ShareMax - r.ShareMin }

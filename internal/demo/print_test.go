@@ -51,6 +51,19 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
+// PREFIX_HASH's shares are worth a clause when they are far more uneven.
+func TestUnevenShares(t *testing.T) {
+	const clause = "; PREFIX_HASH spread the requests unevenly, 5–60 % a backend, PREFIX_AWARE 8–35 %."
+	hash := Result{Strategy: router.PrefixHash, Requests: 400, ShareMin: 0.05, ShareMax: 0.6}
+	if got := meaning(append([]Result{hash}, twoResults...), true); !strings.HasSuffix(got, clause) {
+		t.Errorf("got %q", got)
+	}
+	hash.ShareMax = 0.55
+	if got := meaning(append([]Result{hash}, twoResults...), true); strings.Contains(got, "PREFIX_HASH") {
+		t.Errorf("shares about as even: %q", got)
+	}
+}
+
 func TestPrintJSON(t *testing.T) {
 	var out strings.Builder
 	if err := printJSON(&out, nil); err != nil || out.String() != "[]\n" {
