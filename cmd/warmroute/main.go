@@ -42,6 +42,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	var usage *usageError
+	var shown *demo.UsageError
 	switch {
 	case err == nil:
 		return exitOK
@@ -49,6 +50,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		for _, line := range config.Each(usage.err) {
 			fmt.Fprintf(stderr, "warmroute: %v\n", line)
 		}
+		return exitUsage
+	case errors.As(err, &shown):
+		fmt.Fprintf(stderr, "warmroute: %v\n", shown)
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "warmroute: %v\n", err)
@@ -106,9 +110,34 @@ overloaded.`,
 	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(newServe(), newCheckConfig(), newVersion(), demo.Command())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return badUsage(fmt.Errorf("%s: %w (see %s --help)", cmd.Name(), err, cmd.CommandPath()))
+		return badUsage(fmt.Errorf("%w (see %s --help)", plainly(cmd, err), cmd.CommandPath()))
 	})
+	root.Version = buildInfo().Version // makes --version a flag
+	root.SetVersionTemplate(buildInfo().String())
 	return root
+}
+
+// plainly names a flag that lacks its value as the help does: --backend URL.
+func plainly(cmd *cobra.Command, err error) error {
+	lacking, ok := err.(interface { //nolint:errorlint // it comes from pflag as it is
+		GetSpecifiedName() string
+		GetSpecifiedShortnames() string
+	})
+	if !ok || !strings.HasPrefix(err.Error(), "flag needs an argument") {
+		return err
+	}
+	flag := cmd.Flags().Lookup(lacking.GetSpecifiedName())
+	if lacking.GetSpecifiedShortnames() != "" {
+		flag = cmd.Flags().ShorthandLookup(lacking.GetSpecifiedName())
+	}
+	if flag == nil {
+		return err
+	}
+	value := flag.Value.Type()
+	if part := strings.SplitN(flag.Usage, "`", 3); len(part) == 3 {
+		value = part[1]
+	}
+	return fmt.Errorf("--%s needs a value: --%s %s", flag.Name, flag.Name, value)
 }
 
 // noArgs refuses arguments that are not flags.
@@ -121,7 +150,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 // outputFlag adds -o to a command and returns a function that checks it.
 func outputFlag(cmd *cobra.Command) func() (asJSON bool, err error) {
-	format := cmd.Flags().StringP("output", "o", "text", "text or json")
+	format := cmd.Flags().StringP("output", "o", "text", "print in `FORMAT`: text or json")
 	return func() (bool, error) {
 		switch *format {
 		case "text", "json":

@@ -68,6 +68,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await":    awaitURL,
 			"exitcode": exitCode,
+			"hangup":   hangUp,
 		},
 	})
 }
@@ -99,5 +100,16 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if lines := strings.Count(stderr.String(), "\n"); code != 0 && lines != 1 {
 		ts.Fatalf("%d lines on stderr, want one:\n%s", lines, &stderr)
+	}
+}
+
+// hangUp sends SIGHUP to the processes that run in the background, in the shape of
+// testscript's own kill, which knows INT and KILL only.
+func hangUp(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: hangup")
+	}
+	for _, cmd := range ts.BackgroundCmds() {
+		ts.Check(cmd.Process.Signal(syscall.SIGHUP))
 	}
 }

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +28,8 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the router",
 		Long: `Runs the router until it gets SIGINT or SIGTERM; then it finishes the requests that
-run (timeouts.shutdown_grace), and a second signal ends it at once.
+run (timeouts.shutdown_grace), and a second signal ends it at once. SIGHUP does
+nothing but say so: the configuration is read at the start.
 
 Flags that are given take the place of what the file says. The access log goes to
 stderr, one record for each request.`,
@@ -36,24 +41,29 @@ stderr, one record for each request.`,
 	}
 	s.addFile(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&s.backends, "backend", "b", nil, "base `URL` of an engine; repeat it for more")
-	flags.StringVar(&s.Listen, "listen", "", "`ADDR`ess of the data plane (default :8080)")
-	flags.StringVar(&s.AdminListen, "admin-listen", "", "`ADDR`ess of the admin port (default 127.0.0.1:9090)")
-	flags.StringVar(&s.Strategy, "strategy", "", "`NAME` of the strategy of every pool: "+strings.Join(router.Strategies(), ", ")+" (default "+router.PrefixAware+")")
-	flags.StringVar(&s.LogLevel, "log-level", "", "lowest `LEVEL` logged: debug, info, warn, error (default info)")
-	flags.StringVar(&s.LogFormat, "log-format", "", "`FORMAT` of the log: text or json (default text)")
+	flags.StringArrayVarP(&s.backends, "backend", "b", nil, "base `URL` of an engine, http://host:port; repeat it for more")
+	flags.StringVar(&s.Listen, "listen", "", "take requests on `ADDR`, host:port (default :8080)")
+	flags.StringVar(&s.AdminListen, "admin-listen", "", "serve metrics and state on `ADDR`, host:port (default 127.0.0.1:9090)")
+	flags.StringVar(&s.Strategy, "strategy", "", "route every pool by the strategy `NAME`: "+strings.Join(router.Strategies(), ", ")+" (default "+router.PrefixAware+")")
+	flags.StringVar(&s.LogLevel, "log-level", "", "log from `LEVEL` up: debug, info, warn, error (default info)")
+	flags.StringVar(&s.LogFormat, "log-format", "", "write the log in `FORMAT`: text or json (default text)")
 	return cmd
 }
 
 func serve(cmd *cobra.Command, s *settings) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	c, warnings, err := s.load()
 	if err != nil {
 		return err
 	}
+	events := &holder{to: cmd.ErrOrStderr()}
+	defer events.release()
 	for _, w := range warnings {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warmroute: warning: %v\n", w)
+		fmt.Fprintf(events, "warmroute: warning: %v\n", w)
 	}
-	logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Level, c.Log.Format)
+	logger, err := telemetry.NewLogger(events, c.Log.Level, c.Log.Format)
 	if err != nil {
 		return badUsage(err)
 	}
@@ -71,10 +81,28 @@ func serve(cmd *cobra.Command, s *settings) error {
 		return g.Run(cmd.Context())
 	})
 	group.Go(func() error {
+		defer events.release()
 		announce(ctx, cmd.OutOrStdout(), g)
 		return nil
 	})
+	group.Go(func() error {
+		heedHangups(ctx, hangups, logger)
+		return nil
+	})
 	return group.Wait()
+}
+
+// heedHangups says of each SIGHUP, until ctx ends, that it changes nothing: it would
+// end the process otherwise.
+func heedHangups(ctx context.Context, hangups <-chan os.Signal, logger *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			logger.Warn("SIGHUP: the configuration is not reloaded; restart to apply changes")
+		}
+	}
 }
 
 // learnWait is how long the start-up summary waits for the backends to say what
@@ -100,12 +128,12 @@ func announce(ctx context.Context, w io.Writer, g *gateway.Gateway) {
 	for _, p := range g.Router().Pools() {
 		served := strings.Join(models[p], ", ")
 		if served == "" {
-			served = "waiting for the backends to say what they serve"
+			served = "not known yet"
 		}
 		fmt.Fprintf(w, "  pool      %s: %s, %s, models: %s\n", p.Name(), p.Config().Strategy, counted(len(p.Backends()), "backend"), served)
 	}
 	if first == "" {
-		first = "MODEL"
+		return
 	}
 	fmt.Fprintf(w, "try\n  curl %s/v1/chat/completions -H 'Content-Type: application/json' -d %s\n", base, shellQuote(example(first)))
 }

@@ -17,7 +17,7 @@ type settings struct {
 }
 
 func (s *settings) addFile(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&s.file, "config", "c", "", "configuration `FILE` (YAML, see docs/config.md)")
+	cmd.Flags().StringVarP(&s.file, "config", "c", "", "read the configuration from `FILE` (YAML, see docs/config.md)")
 }
 
 // load reads the configuration: of the file, or of one pool of the backends.

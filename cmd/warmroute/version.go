@@ -42,6 +42,11 @@ func buildInfo() build {
 	return b
 }
 
+// String is what `warmroute version` and `warmroute --version` print.
+func (b build) String() string {
+	return fmt.Sprintf("warmroute %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+}
+
 func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -59,7 +64,7 @@ func newVersion() *cobra.Command {
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), b)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "warmroute %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+		_, err = fmt.Fprint(cmd.OutOrStdout(), b)
 		return err
 	}
 	return cmd
