@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,13 +111,15 @@ func newCommand(opts *options) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), opts, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return serve(cmd, opts)
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w, see --help", err)}
 	})
 	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.Version = versionLine() // makes --version a flag
+	cmd.SetVersionTemplate("{{.Version}}")
 	f, c := cmd.Flags(), &opts.server
 	f.SortFlags = false
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:8000", "`address` to listen on, host:port")
@@ -143,14 +146,15 @@ func newCommand(opts *options) *cobra.Command {
 }
 
 // serve listens until ctx ends.
-func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
+func serve(cmd *cobra.Command, opts *options) error {
+	ctx := cmd.Context()
 	level := slog.LevelWarn
 	if opts.verbose {
 		level = slog.LevelDebug
 	}
-	opts.server.Logger = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	if opts.server.Speed == 0 {
-		return &usageError{errors.New("--speed: must be > 0, is 0")}
+	opts.server.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	if opts.server.Speed == 0 { // which would be the default to the server
+		return &usageError{errors.New("--speed: must be > 0 and at most 1000000, is 0")}
 	}
 	if opts.profileFile != "" {
 		profile, err := readProfile(opts.profileFile, opts.server.Profile)
@@ -161,16 +165,42 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	}
 	engine, err := server.New(opts.server)
 	if err != nil {
-		return &usageError{err}
+		return &usageError{nameFlags(cmd, err)}
 	}
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", opts.listen)
+	listener, err := listen(ctx, opts.listen)
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w: choose another --listen address", opts.listen, err)
+		return err
 	}
-	fmt.Fprintf(stdout, "enginesim: serving %s as %s on http://%s\n",
+	fmt.Fprintf(cmd.OutOrStdout(), "enginesim: serving %s as %s on http://%s\n",
 		opts.server.Profile, strings.Join(opts.server.Model, ", "), listener.Addr())
 	return serveHTTP(ctx, engine, listener)
+}
+
+// listen takes an address.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("--listen: %s is in use by another process", address)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("--listen: no permission to listen on %s", address)
+	case err != nil:
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	return l, nil
+}
+
+// nameFlags gives settings, of which each line of an error names one first, the names
+// of their flags.
+func nameFlags(cmd *cobra.Command, err error) error {
+	lines := strings.Split(oneLine(err), "; ")
+	for i, line := range lines {
+		setting, rest, found := strings.Cut(line, ":")
+		if flag := strings.ReplaceAll(setting, "_", "-"); found && cmd.Flags().Lookup(flag) != nil {
+			lines[i] = "--" + flag + ":" + rest
+		}
+	}
+	return errors.New(strings.Join(lines, "; "))
 }
 
 // serveHTTP serves an engine on a listener until ctx ends.

@@ -31,16 +31,17 @@ func TestBadInvocations(t *testing.T) {
 		{"unknown flag", []string{"--speeed", "2"}, 2, "--speeed"},
 		{"bad value", []string{"--speed", "fast"}, 2, "--speed"},
 		{"speed 0", []string{"--speed", "0"}, 2, "--speed: must be > 0"},
+		{"speed -1", []string{"--speed", "-1"}, 2, "--speed: must be > 0 and at most 1000000, is -1"},
 		{"argument", []string{"serve"}, 2, `unexpected argument "serve"`},
 		{"profile", []string{"--profile", "h200"}, 2, "llama-70b-8xh100"},
 		{"no file", []string{"--profile-file", "/nowhere/p.json"}, 2, "/nowhere/p.json"},
 		{"unknown key", []string{"--profile-file", file(t, "{\n\"kv\": 3}")}, 2, `p.json:2: json: unknown field "kv"`},
 		{"unknown base", []string{"--profile-file", file(t, `{"base":"x"}`)}, 2, `base: unknown profile "x"`},
 		{"bad profile", []string{"--profile-file", file(t, `{"max_seqs":-1}`)}, 2, "profile.max_seqs"},
-		{"engines", []string{"--engines", "-1"}, 2, "engines"},
-		{"metrics", []string{"--metrics-generation", "0.7"}, 2, "metrics_generation: must be one of v0, 0.8, 0.9.2, current"},
-		{"several", []string{"--engines", "-1", "--block-size", "-1"}, 2, "block_size"},
-		{"taken port", []string{"--listen", taken.Addr().String()}, 1, "choose another --listen address"},
+		{"engines", []string{"--engines", "-1"}, 2, "enginesim: --engines: "},
+		{"metrics", []string{"--metrics-generation", "0.7"}, 2, "--metrics-generation: must be one of v0, 0.8, 0.9.2, current"},
+		{"several", []string{"--engines", "-1", "--block-size", "-1"}, 2, "--block-size: "},
+		{"taken port", []string{"--listen", taken.Addr().String()}, 1, "enginesim: --listen: " + taken.Addr().String() + " is in use by another process\n"},
 		{"bad address", []string{"--listen", "nowhere"}, 1, "--listen"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -83,6 +84,14 @@ func TestProfileFile(t *testing.T) {
 	want.Name, want.PrefillPerToken, want.StepFloor, want.KVTokens = "ours", 50_000, 2500*time.Microsecond, 1600
 	if *got != want {
 		t.Errorf("profile %+v, want %+v", *got, want)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"--version"}, &stdout, &stderr)
+	if code != 0 || stderr.Len() > 0 || !regexp.MustCompile(`^enginesim \S+ \(go1\.\S+, \w+/\w+\)\n$`).MatchString(stdout.String()) {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, &stdout, &stderr)
 	}
 }
 
