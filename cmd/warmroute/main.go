@@ -112,8 +112,8 @@ overloaded.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return badUsage(fmt.Errorf("%w (see %s --help)", plainly(cmd, err), cmd.CommandPath()))
 	})
-	root.Version = buildInfo().Version // makes --version a flag
-	root.SetVersionTemplate(buildInfo().String())
+	root.Version = buildInfo().String() // makes --version a flag
+	root.SetVersionTemplate("{{.Version}}")
 	return root
 }
 
