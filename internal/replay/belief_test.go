@@ -1,24 +1,15 @@
+//go:build !race
+
+// Hours of a fleet in virtual time, in one goroutine: the race detector would make minutes
+// of seconds and have nothing to see.
+
 package replay
 
 import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/warmroute/warmroute/internal/enginesim"
-	"github.com/warmroute/warmroute/router"
 )
-
-// beliefConfig is 24 minutes of docs on seven engines that hold 350 of 420 documents.
-func beliefConfig() (Config, DocsConfig) {
-	c := Config{
-		Backends: 7, Engine: enginesim.Config{Profile: ReferenceProfile(400_000)},
-		Router: router.DefaultConfig(), ScrapeEvery: 5 * time.Second, StatedCapacity: 1, Seed: 1,
-	}
-	d := DefaultDocsConfig()
-	d.Documents, d.Duration = 420, 24*time.Minute
-	return c, d
-}
 
 func TestBelievedCapacity(t *testing.T) {
 	c, d := beliefConfig()

