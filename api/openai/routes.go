@@ -64,8 +64,11 @@ func Register(mux *http.ServeMux, p *proxy.Proxy) {
 	for path, allowed := range methods {
 		mux.Handle(path, p.Answer(route(path), dialect{}, otherMethod(allowed)))
 	}
-	mux.Handle("/", p.Answer("other", dialect{}, unknownPath))
+	mux.Handle("/", NotFound(p))
 }
+
+// NotFound returns what answers paths that nobody has.
+func NotFound(p *proxy.Proxy) http.Handler { return p.Answer("other", dialect{}, unknownPath) }
 
 // route is how records name a path.
 func route(path string) string { return strings.ReplaceAll(path, "...}", "}") }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,11 +18,11 @@ import (
 
 const (
 	// keepAnswer bounds what is kept of an answer that says that an engine is
-	// overloaded, and keepTime how long it is waited for.
-	keepAnswer = 256 << 10
-	keepTime   = time.Second
-	// keepRefusal bounds what is looked at of a refusal that may be about usage.
+	// overloaded, and keepRefusal what is looked at of a refusal that may be about
+	// usage; keepTime is how long either is waited for.
+	keepAnswer  = 256 << 10
 	keepRefusal = 64 << 10
+	keepTime    = time.Second
 )
 
 // attempt is one decision and what comes of it.
@@ -93,9 +94,9 @@ func (a *attempt) send() (*http.Response, *transport.Failure) {
 	default:
 		return resp, nil
 	}
-	refusal, whole := readUpTo(resp.Body, keepRefusal)
+	refusal, err := readUpTo(resp.Body, keepRefusal)
 	if !blamesUsage(resp.StatusCode, refusal, known) {
-		resp.Body = refusalBody(refusal, whole, resp.Body)
+		resp.Body = refusalBody(refusal, err, resp.Body)
 		return resp, nil
 	}
 	resp.Body.Close()
@@ -114,18 +115,36 @@ func (a *attempt) do(body []byte) (*http.Response, *transport.Failure) {
 	})
 }
 
-// readUpTo reads at most limit bytes and says whether that was all.
-func readUpTo(from io.Reader, limit int64) (text []byte, whole bool) {
-	text, err := io.ReadAll(io.LimitReader(from, limit+1))
-	return text, err == nil && int64(len(text)) <= limit
+// errLong and errLate say why readUpTo did not read an answer whole.
+var (
+	errLong = errors.New("there is more of the answer")
+	errLate = &transport.Failure{Kind: transport.IdleTimeout, Err: fmt.Errorf("the answer did not end within %v", keepTime)}
+)
+
+// readUpTo reads limit bytes of an answer and a little more, and closes it where that
+// takes longer than keepTime. Without an error it was the whole answer.
+func readUpTo(body io.ReadCloser, limit int64) ([]byte, error) {
+	timer := time.AfterFunc(keepTime, func() { body.Close() })
+	text, err := io.ReadAll(io.LimitReader(body, limit+1))
+	late := !timer.Stop()
+	switch {
+	case err == nil && int64(len(text)) <= limit:
+		return text, nil
+	case late:
+		return text, errLate
+	case err == nil:
+		return text, errLong
+	}
+	return text, err
 }
 
 // failed takes in an attempt without an answer.
 func (a *attempt) failed(f *transport.Failure) (again bool, err *Error) {
 	x, b := a.x, a.d.Backend
 	if f.Kind == transport.ClientGone {
-		a.outcome.Result = feedback.ClientClosed
-		return false, x.clientLeft()
+		err = x.gone()
+		a.outcome.Result = err.result()
+		return false, err
 	}
 	a.outcome.Result, a.outcome.Blame = feedback.Unavailable, feedback.Strike
 	x.tries = append(x.tries, b.ID+": "+explain(f.Kind))
@@ -198,12 +217,10 @@ type keptAnswer struct {
 // again, and lets the engine be.
 func (a *attempt) keep(resp *http.Response) {
 	x := a.x
-	timer := time.AfterFunc(keepTime, func() { resp.Body.Close() })
-	body, whole := readUpTo(resp.Body, keepAnswer)
-	timer.Stop()
+	body, err := readUpTo(resp.Body, keepAnswer)
 	after := retryAfter(resp.Header, x.p.options.Now())
 	x.kept = &keptAnswer{
-		status: resp.StatusCode, header: resp.Header, body: body, whole: whole,
+		status: resp.StatusCode, header: resp.Header, body: body, whole: err == nil,
 		retryAfter: after, backend: a.d.Backend.ID,
 	}
 	a.outcome.Status = resp.StatusCode
@@ -248,16 +265,23 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// refusalBody puts what was read of a refusal in front of the rest of it.
-func refusalBody(read []byte, whole bool, rest io.ReadCloser) io.ReadCloser {
-	if whole {
-		return struct {
-			io.Reader
-			io.Closer
-		}{bytes.NewReader(read), rest}
+// refusalBody puts what was read of a refusal in front of the rest of it; err is why
+// there is one.
+func refusalBody(read []byte, err error, body io.ReadCloser) io.ReadCloser {
+	var rest io.Reader = body
+	switch {
+	case err == nil:
+		rest = http.NoBody
+	case !errors.Is(err, errLong):
+		rest = failing{err}
 	}
 	return struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(read), rest), rest}
+	}{io.MultiReader(bytes.NewReader(read), rest), body}
 }
+
+// failing is the rest of an answer that cannot be read.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

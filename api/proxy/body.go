@@ -210,7 +210,7 @@ func (x *exchange) bodyError(err error, rest *countingReader) *Error {
 		}
 		return &Error{Status: http.StatusRequestTimeout, Code: CodeRequestTimeout, Message: message}
 	case x.r.Context().Err() != nil, rest.err != nil && isDisconnect(rest.err):
-		return x.clientLeft()
+		return x.gone()
 	case rest.err == nil: // the client sent what it meant to send
 		return invalid("request body cannot be decoded: its content does not match its content-encoding")
 	}

@@ -42,7 +42,8 @@
 // is ended abnormally, as that of every other answer. A pause longer than
 // timeouts.idle is a break like any other. A stream that ends in good order but
 // without the event that ends its dialect's streams is passed on as it is, and
-// recorded as upstream_aborted.
+// recorded as upstream_aborted. Answers that the server cuts because it stops
+// ([ErrStopping]) end in the same way, and are recorded as router_error.
 //
 // # What is recorded
 //

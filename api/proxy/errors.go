@@ -60,6 +60,8 @@ const (
 	CodeTimeout Code = "upstream_timeout"
 	// CodeBroken is an answer that broke off.
 	CodeBroken Code = "upstream_aborted"
+	// CodeStopping is a router that stops before the answer's end.
+	CodeStopping Code = "stopping"
 	// CodeInternal is a fault of the router.
 	CodeInternal Code = "internal_error"
 )
@@ -130,11 +132,17 @@ func (e *Error) result() feedback.Result {
 		return feedback.Timeout
 	case CodeBroken:
 		return feedback.UpstreamAborted
-	case CodeInternal:
+	case CodeStopping, CodeInternal:
 		return feedback.RouterError
+	case codeClientLeft:
+		return feedback.ClientClosed
 	}
 	return feedback.Rejected
 }
+
+// ended reports whether the error is that nobody waits for an answer, or none may be
+// waited for.
+func (e *Error) ended() bool { return e.Code == codeClientLeft || e.Code == CodeStopping }
 
 func invalid(message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: CodeInvalidRequest, Message: message}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -316,9 +317,17 @@ func (x *exchange) refuse(err *Error) {
 	x.call.Dialect.WriteError(&x.w, err)
 }
 
-func (x *exchange) clientLeft() *Error {
+// gone is the error of a request that its client, or the server itself, has ended.
+func (x *exchange) gone() *Error {
+	if x.cut() {
+		x.w.Header().Set("Connection", "close")
+		return &Error{Status: http.StatusServiceUnavailable, Code: CodeStopping, Message: ErrStopping.Error()}
+	}
 	return &Error{Status: statusClientClosed, Code: codeClientLeft, Message: "the client left before the answer's end"}
 }
+
+// cut reports whether the server ended the request because it stops.
+func (x *exchange) cut() bool { return errors.Is(context.Cause(x.r.Context()), ErrStopping) }
 
 // leave ends a request that nobody waits for any more.
 func (x *exchange) leave() {

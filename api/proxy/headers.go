@@ -123,6 +123,18 @@ func forwardedFor(h http.Header, r *http.Request) {
 	}
 }
 
+// removeFraming removes from trailers what belongs to a connection or frames a message
+// (RFC 9110, 6.5.1), which would mislead whoever merges them into the headers, and what
+// only this router says.
+func removeFraming(trailer http.Header) {
+	removeHopByHop(trailer)
+	for name := range trailer {
+		if name == "Host" || name == headerRequestID || strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "X-Warmroute-") {
+			delete(trailer, name)
+		}
+	}
+}
+
 // incoming sets the headers of an engine's answer, and announces its trailers.
 func incoming(h http.Header, resp *http.Response) {
 	from := resp.Header
@@ -132,6 +144,7 @@ func incoming(h http.Header, resp *http.Response) {
 			h[name] = values
 		}
 	}
+	removeFraming(resp.Trailer)
 	for name := range resp.Trailer {
 		h.Add("Trailer", name)
 	}
@@ -140,6 +153,7 @@ func incoming(h http.Header, resp *http.Response) {
 // trailers sets the trailers of an answer that was read to its end. Those that were
 // announced have their names, the others a prefix that tells net/http what they are.
 func trailers(h http.Header, resp *http.Response, announced int) {
+	removeFraming(resp.Trailer)
 	prefix := ""
 	if len(resp.Trailer) != announced {
 		prefix = http.TrailerPrefix

@@ -73,6 +73,11 @@ type Options struct {
 	Random func() uint64
 }
 
+// ErrStopping is the cause with which a server ends the contexts of requests that it
+// cuts because it stops. Those end with an error of the router, not as if their
+// clients had left.
+var ErrStopping = errors.New("cut by the shutdown (timeouts.shutdown_grace)")
+
 // Proxy carries requests. Its methods may be called at the same time.
 type Proxy struct {
 	options Options

@@ -184,12 +184,24 @@ func (s *stream) write(p []byte) bool {
 	return !s.flow || w.push() == nil
 }
 
-// clientLeft ends an answer whose client takes no more of it.
+// clientLeft ends an answer whose client takes no more of it, or may not.
 func (s *stream) clientLeft() {
+	if s.a.x.cut() {
+		s.cut()
+		return
+	}
 	s.learnUsage()
 	s.a.outcome.Result, s.a.outcome.Blame = feedback.ClientClosed, feedback.Neutral
 	s.a.x.record.Err = "the client left before the answer's end"
 	s.a.x.leave()
+}
+
+// cut ends an answer that the server does not wait for any longer.
+func (s *stream) cut() {
+	s.learnUsage()
+	s.a.outcome.Result, s.a.outcome.Blame = feedback.RouterError, feedback.Neutral
+	s.a.x.record.Err = ErrStopping.Error()
+	s.breakOff(http.StatusServiceUnavailable, CodeStopping, ErrStopping.Error())
 }
 
 // learnUsage takes in what the engine reported so far.
@@ -200,32 +212,34 @@ func (s *stream) learnUsage() {
 	}
 }
 
-// broken ends an answer that the engine did not finish. The client is told in its
-// dialect where it can be told, and sees the connection end abnormally.
+// broken ends an answer that the engine did not finish.
 func (s *stream) broken(f *transport.Failure) {
 	x := s.a.x
 	if f.Kind == transport.ClientGone {
 		s.clientLeft()
 		return
 	}
-	id := ""
-	if s.tap != nil {
-		id = s.tap.ResponseID()
-	}
 	s.learnUsage()
 	s.a.outcome.Result, s.a.outcome.Blame = feedback.UpstreamAborted, feedback.Strike
 	x.record.Err = f.Error()
+	why := "the connection broke off"
+	if f.Kind == transport.IdleTimeout {
+		why = explain(f.Kind)
+	}
+	s.breakOff(http.StatusBadGateway, CodeBroken, fmt.Sprintf("backend %s did not finish its answer: %s", s.a.d.Backend.ID, why))
+}
+
+// breakOff ends an answer in the middle. The client is told in its dialect where it
+// can be told, and sees the connection end abnormally.
+func (s *stream) breakOff(status int, code Code, message string) {
+	x := s.a.x
 	x.aborted = true
 	if s.events && x.w.betweenEvents() {
-		why := "the connection broke off"
-		if f.Kind == transport.IdleTimeout {
-			why = explain(f.Kind)
+		e := &Error{Status: status, Code: code, Message: message, Attempts: x.record.Attempts}
+		if s.tap != nil {
+			e.ResponseID = s.tap.ResponseID()
 		}
-		event := x.call.Dialect.StreamError(&Error{
-			Status: http.StatusBadGateway, Code: CodeBroken, Attempts: x.record.Attempts, ResponseID: id,
-			Message: fmt.Sprintf("backend %s did not finish its answer: %s", s.a.d.Backend.ID, why),
-		})
-		_, _ = x.w.Write(event) // the connection ends in any case
+		_, _ = x.w.Write(x.call.Dialect.StreamError(e)) // the connection ends in any case
 	}
 	_ = x.w.push() // what is buffered reaches the client before the end
 }

@@ -538,3 +538,32 @@ func TestCompressedUploadThatStalls(t *testing.T) {
 		f.settled(1)
 	})
 }
+
+// A refusal whose body hangs is waited for a second, not for timeouts.idle, before the
+// request is sent without the wish for usage.
+func TestRefusalThatHangs(t *testing.T) {
+	for text, status := range map[string]int{"stream_options": http.StatusOK, "context length": http.StatusBadRequest} {
+		engines := map[string]http.HandlerFunc{"b1:8000": func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength == int64(len(chat("hello", streaming))) {
+				startEvents(w)
+				events(w, delta, finish, done)
+				return
+			}
+			w.Header().Set("Content-Length", "500")
+			w.WriteHeader(http.StatusBadRequest)
+			events(w, text)
+			<-r.Context().Done()
+		}}
+		virtual(t, engines, nil, func(t *testing.T, f *fleet) {
+			start := time.Now()
+			got := f.send("POST", chatPath, chat("hello", streaming))
+			if got.StatusCode != status || time.Since(start) != time.Second || (got.err == nil) != (status == http.StatusOK) {
+				t.Errorf("%s: got %d %s, %v after %v", text, got.StatusCode, got.body, got.err, time.Since(start))
+			}
+			if r := f.last(1); status != http.StatusOK && r.Result != feedback.UpstreamAborted {
+				t.Errorf("recorded as %v", r.Result)
+			}
+			f.settled(1)
+		})
+	}
+}

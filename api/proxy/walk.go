@@ -49,7 +49,7 @@ func (x *exchange) decide() (*router.Decision, *Error) {
 	if x.record.Attempts > 0 {
 		x.p.retries.giveBack(x.p.options.Now())
 	}
-	if e := x.routeError(err); len(x.tries) == 0 || e.Code == codeClientLeft {
+	if e := x.routeError(err); len(x.tries) == 0 || e.ended() {
 		return nil, e
 	}
 	return nil, x.unavailable(http.StatusBadGateway, CodeUnavailable)
@@ -136,7 +136,7 @@ func (x *exchange) routeError(err error) *Error {
 	pool := x.target.Pool.Name()
 	switch {
 	case errors.Is(err, errClientLeft):
-		return x.clientLeft()
+		return x.gone()
 	case errors.Is(err, errQueueFull):
 		return saturated(time.Second, "%d requests wait for a slot of pool %q already (limits.max_queued)", x.p.options.Limits.MaxQueued, pool)
 	case errors.Is(err, errQueueWait):
@@ -158,7 +158,7 @@ func (x *exchange) routeError(err error) *Error {
 // giveUp ends a request that nobody takes: with what an engine said, if one said
 // anything, else with the error.
 func (x *exchange) giveUp(err *Error) {
-	if x.kept != nil && err.Code != codeClientLeft {
+	if x.kept != nil && !err.ended() {
 		x.replay()
 		return
 	}

@@ -8,6 +8,6 @@
 //
 // When ctx ends, readiness says 503 at once; requests are still taken for
 // timeouts.shutdown_delay; then the listener closes, and what runs has
-// timeouts.shutdown_grace to finish before it is cut. The admin port answers until
-// the end.
+// timeouts.shutdown_grace to finish before it is cut; clients whose stream is cut are
+// told so. The admin port answers until the end.
 package gateway

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"path"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -143,10 +145,7 @@ func (g *Gateway) build(o Options) error {
 	if err := g.telemetry.ReadBodies(forward.BodiesInFlight); err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	openai.Register(mux, forward)
-	anthropic.Register(mux, forward)
-	g.server = g.newServer(g.counted(mux))
+	g.server = g.newServer(g.counted(dialects(forward)))
 	g.adminServer = g.newServer(admin.New(admin.Options{
 		Router:    g.router,
 		Metrics:   g.telemetry.Handler(),
@@ -157,6 +156,30 @@ func (g *Gateway) build(o Options) error {
 		Version:   o.Version,
 	}))
 	return nil
+}
+
+// dialects returns the endpoints of all dialects. A path that is not written the
+// shortest way is nobody's: the mux would redirect it, which clients of these APIs do
+// not follow.
+func dialects(p *proxy.Proxy) http.Handler {
+	mux := http.NewServeMux()
+	openai.Register(mux, p)
+	anthropic.Register(mux, p)
+	nobodys := openai.NotFound(p)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !shortest(r.URL.EscapedPath()) {
+			nobodys.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// shortest reports whether an escaped path has no segment that is empty, "." or "..",
+// other than an empty one at the end.
+func shortest(p string) bool {
+	short := path.Clean(p)
+	return strings.HasPrefix(p, "/") && (p == short || p == short+"/")
 }
 
 // open takes the two ports.

@@ -587,3 +587,73 @@ func TestTheDataPortSpeaksPipelinedHTTP1(t *testing.T) {
 		}
 	})
 }
+
+// Requests that are cut at the end of the grace say so, to their clients and in their
+// records: those that stream, and those that have no answer yet.
+func TestSD03WhatIsCutSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "silent") {
+				<-r.Context().Done()
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n")
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		})
+		s := start(t, func(c *config.Config) {
+			c.Timeouts.ShutdownDelay, c.Timeouts.ShutdownGrace = time.Second, 3*time.Second
+			c.Pools[0].Models = []config.Model{{Name: "m"}}
+		}, map[string]http.Handler{"b1:8000": slow})
+		synctest.Wait()
+		const said = "cut by the shutdown (timeouts.shutdown_grace)"
+		var clients sync.WaitGroup
+		clients.Go(func() {
+			_, _, body := s.chat("hi", `,"stream":true`)
+			if !strings.Contains(body, said) || !strings.HasSuffix(body, "BROKEN OFF") {
+				t.Errorf("the stream got %q", body)
+			}
+		})
+		clients.Go(func() {
+			if status, _, body := s.chat("silent", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, said) {
+				t.Errorf("got %d %s", status, body)
+			}
+		})
+		synctest.Wait()
+		s.stop()
+		clients.Wait()
+		records := s.records()
+		for _, r := range records {
+			if r["result"] != "router_error" || r["error"] != said {
+				t.Errorf("recorded: %v, %v", r["result"], r["error"])
+			}
+		}
+		if len(records) != 2 || !strings.Contains(s.log.String(), `"msg":"stopped"`) {
+			t.Errorf("%d records; logged: %s", len(records), s.log)
+		}
+	})
+}
+
+// A path that the mux would tidy up by a redirect is nobody's, in the dialect and with
+// a record.
+func TestPathsAreNotTidied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, nil, map[string]http.Handler{"b1:8000": &engine{}})
+		synctest.Wait()
+		paths := []string{"//v1/chat/completions", "/v1/../sleep", "/v1/./models", "/v1/chat//completions", "/sleep/.."}
+		for _, p := range paths {
+			status, header, body := s.request(http.MethodPost, "http://"+dataAddr+p, "{}")
+			if status != http.StatusNotFound || !strings.Contains(body, `"code":"not_found"`) || header.Get("X-Request-Id") == "" {
+				t.Errorf("%s: %d %s", p, status, body)
+			}
+		}
+		synctest.Wait()
+		if n := len(s.records()); n != len(paths) {
+			t.Errorf("%d records of %d requests", n, len(paths))
+		}
+		if status, _, body := s.request(http.MethodGet, "http://"+dataAddr+"/v1/models/", ""); status != http.StatusNotFound || !strings.Contains(body, "model") {
+			t.Errorf("got %d %s", status, body)
+		}
+	})
+}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/backends"
 )
 
@@ -65,6 +66,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	// Whatever works for requests outlives ctx: they still run then.
 	work, done := context.WithCancel(context.WithoutCancel(ctx))
 	defer done()
+	requests, cut := context.WithCancelCause(work)
+	g.server.BaseContext = func(net.Listener) context.Context { return requests }
 	group, failed := errgroup.WithContext(work)
 	group.Go(func() error { return serve(g.server, g.listener) })
 	group.Go(func() error { return serve(g.adminServer, g.adminListener) })
@@ -77,12 +80,15 @@ func (g *Gateway) Run(ctx context.Context) error {
 			g.drain(failed)
 		case <-failed.Done():
 		}
+		cut(proxy.ErrStopping)
+		g.settle()
 		closed := ignoreClosed(g.server.Close())
 		g.settle()
 		return errors.Join(closed, ignoreClosed(g.adminServer.Close()))
 	})
 	err := group.Wait()
 	g.transport.Close()
+	g.logger.Info("stopped")
 	return err
 }
 
@@ -110,12 +116,11 @@ func (g *Gateway) drain(ctx context.Context) {
 	defer cancel()
 	if err := g.server.Shutdown(grace); err != nil {
 		g.logger.Warn("requests cut at the end of timeouts.shutdown_grace", slog.String("error", err.Error()))
-		return
 	}
-	g.logger.Info("stopped")
 }
 
-// settleWait is how long requests that were cut have to write their records.
+// settleWait is how long requests that were cut have to tell their clients, and again
+// to write their records once the connections are closed.
 const settleWait = time.Second
 
 // counted counts the requests that are being handled.
@@ -127,8 +132,8 @@ func (g *Gateway) counted(h http.Handler) http.Handler {
 	})
 }
 
-// settle waits for requests whose connections are closed: each still has a record to
-// write and a slot to give back.
+// settle waits for requests that were cut: each still has its client to tell, a record
+// to write and a slot to give back.
 func (g *Gateway) settle() {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
