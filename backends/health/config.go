@@ -30,9 +30,9 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case c.Interval < 0:
-		return fmt.Errorf("Interval: %v is negative", c.Interval)
+		return fmt.Errorf("interval: %v is negative", c.Interval)
 	case c.Timeout < 0:
-		return fmt.Errorf("Timeout: %v is negative", c.Timeout)
+		return fmt.Errorf("timeout: %v is negative", c.Timeout)
 	}
 	return nil
 }

@@ -533,8 +533,8 @@ func TestConfig(t *testing.T) {
 		c    Config
 		name string
 	}{
-		{Config{Interval: -1}, "Interval"},
-		{Config{Timeout: -1}, "Timeout"},
+		{Config{Interval: -1}, "interval"},
+		{Config{Timeout: -1}, "timeout"},
 	} {
 		if err := tt.c.Validate(); err == nil || !strings.HasPrefix(err.Error(), tt.name+":") {
 			t.Errorf("Validate() = %v, want it to name %s", err, tt.name)
