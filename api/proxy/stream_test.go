@@ -551,3 +551,23 @@ func TestUF06SplitEvents(t *testing.T) {
 	}
 	f.settled(n)
 }
+
+// Trailers that would frame a message, or that only this router sends, stay behind.
+func TestTrailersThatFrame(t *testing.T) {
+	url := engine(t, func(w http.ResponseWriter, r *http.Request) {
+		readAll(r)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTrailer: X-Usage\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n"+
+			"X-Usage: 1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\nHost: evil\r\nConnection: close\r\nTrailer: X\r\nX-Warmroute-Backend: evil\r\n\r\n", len(whole), whole)
+	})
+	f := start(t, []string{url})
+	got := f.send("POST", chatPath, chat("hello"), "Te", "trailers")
+	if got.err != nil || got.body != whole || len(got.Trailer) != 1 || got.Trailer.Get("X-Usage") != "1" {
+		t.Errorf("%v, %q, trailer %v", got.err, got.body, got.Trailer)
+	}
+	f.settled(1)
+}
