@@ -111,7 +111,7 @@ func newCommand(opts *options) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd, opts)
+			return serve(cmd.Context(), cmd, opts)
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
@@ -146,8 +146,7 @@ func newCommand(opts *options) *cobra.Command {
 }
 
 // serve listens until ctx ends.
-func serve(cmd *cobra.Command, opts *options) error {
-	ctx := cmd.Context()
+func serve(ctx context.Context, cmd *cobra.Command, opts *options) error {
 	level := slog.LevelWarn
 	if opts.verbose {
 		level = slog.LevelDebug

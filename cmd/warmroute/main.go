@@ -119,7 +119,7 @@ overloaded.`,
 
 // plainly names a flag that lacks its value as the help does: --backend URL.
 func plainly(cmd *cobra.Command, err error) error {
-	lacking, ok := err.(interface { //nolint:errorlint // it comes from pflag as it is
+	lacking, ok := err.(interface {
 		GetSpecifiedName() string
 		GetSpecifiedShortnames() string
 	})
