@@ -9,12 +9,14 @@ import (
 type line struct {
 	mu      sync.Mutex
 	waiters []*Waiter
+	called  int // waiters that were called and have not said what came of it
 }
 
 // Waiter is a place in a pool's waiting line.
 type Waiter struct {
-	line  *line
-	ready chan struct{}
+	line   *line
+	ready  chan struct{}
+	called bool // and has not said what came of it; guarded by line.mu
 }
 
 // Join takes a place at the end of the waiting line unless it has max waiters
@@ -29,12 +31,13 @@ func (p *Pool) Waiting() int { return p.line.length() }
 // Ready is closed when a slot may have become free: time to route again.
 func (w *Waiter) Ready() <-chan struct{} { return w.ready }
 
-// First reports whether nobody waits before this waiter, so that it may try for a slot
-// without being called: one may have become free before it had its place.
+// First reports whether nobody waits before this waiter, nor was called and is still on
+// its way to a slot, so that it may try for one without being called: a slot may have
+// become free before it had its place.
 func (w *Waiter) First() bool {
 	w.line.mu.Lock()
 	defer w.line.mu.Unlock()
-	return len(w.line.waiters) > 0 && w.line.waiters[0] == w
+	return w.line.called == 0 && len(w.line.waiters) > 0 && w.line.waiters[0] == w
 }
 
 // Again takes a place at the front of the line, for a waiter that was called but
@@ -42,6 +45,7 @@ func (w *Waiter) First() bool {
 func (w *Waiter) Again() {
 	w.line.mu.Lock()
 	defer w.line.mu.Unlock()
+	w.answer()
 	w.ready = make(chan struct{})
 	w.line.waiters = slices.Insert(w.line.waiters, 0, w)
 }
@@ -51,12 +55,21 @@ func (w *Waiter) Again() {
 func (w *Waiter) Leave(took bool) {
 	w.line.mu.Lock()
 	defer w.line.mu.Unlock()
+	w.answer()
 	if i := slices.Index(w.line.waiters, w); i >= 0 {
 		w.line.waiters = slices.Delete(w.line.waiters, i, i+1)
 		return
 	}
 	if !took {
 		w.line.call(1)
+	}
+}
+
+// answer notes that a waiter that was called says what came of it. line.mu is held.
+func (w *Waiter) answer() {
+	if w.called {
+		w.called = false
+		w.line.called--
 	}
 }
 
@@ -71,7 +84,7 @@ func (l *line) join(max int) (*Waiter, bool) {
 	return w, true
 }
 
-// occupied reports whether anybody waits.
+// occupied reports whether anybody waits, or was called and is on its way.
 func (l *line) occupied() bool { return l.length() > 0 }
 
 func (l *line) length() int {
@@ -97,6 +110,8 @@ func (l *line) wakeAll() {
 func (l *line) call(n int) {
 	n = min(n, len(l.waiters))
 	for _, w := range l.waiters[:n] {
+		w.called = true
+		l.called++
 		close(w.ready)
 	}
 	l.waiters = slices.Delete(l.waiters, 0, n)

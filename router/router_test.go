@@ -287,6 +287,9 @@ func TestLine(t *testing.T) {
 	if !called(first) || called(second) {
 		t.Fatal("the first in line was not called, or the second was")
 	}
+	if second.First() {
+		t.Error("the second is first while the first is on its way")
+	}
 	if _, err := r.Route(req); !errors.As(err, &full) {
 		t.Errorf("a newcomer went past the line: %v", err)
 	}
