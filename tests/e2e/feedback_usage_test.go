@@ -40,9 +40,9 @@ func TestUF01NumbersThatAreNotThere(t *testing.T) {
 					homes[i] = r.backend
 				}
 			}
-			if n := w.metric("warmroute_usage_reports_total", fmt.Sprintf("kind=%q", test.kind)); n != 36 {
-				t.Errorf("%v of 36 answers are counted as %s", n, test.kind)
-			}
+			w.await("36 answers are counted as "+test.kind, func() bool {
+				return w.metric("warmroute_usage_reports_total", fmt.Sprintf("kind=%q", test.kind)) == 36
+			})
 			for _, series := range []string{
 				"warmroute_reported_prompt_tokens_total", "warmroute_delivered_cached_tokens_total", "warmroute_evidence_total",
 				"warmroute_prediction_error_ratio_count", "warmroute_horizon_moves_total",
@@ -104,9 +104,9 @@ func TestUF18ClientsThatLeaveLearnNothing(t *testing.T) {
 	if r.backend != home || r.cached < r.prompt/2 {
 		t.Errorf("%d of %d tokens were cached on %s, want most of them on %s", r.cached, r.prompt, r.backend, home)
 	}
-	if n := w.metric("warmroute_delivered_cached_tokens_total"); int(n) != r.cached {
-		t.Errorf("%v cached tokens were delivered, the engine reported %d", n, r.cached)
-	}
+	w.await(fmt.Sprintf("the %d cached tokens that the engine reported are delivered", r.cached), func() bool {
+		return int(w.metric("warmroute_delivered_cached_tokens_total")) == r.cached
+	})
 }
 
 // leaveAfterEvents gives a stream up after some events and returns where it went.
