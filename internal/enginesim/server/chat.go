@@ -170,20 +170,10 @@ func (s *Server) handleChat(w http.ResponseWriter, r *http.Request) *apiError {
 	if err != nil {
 		return err
 	}
-	gen, err := s.start(r.Context(), p)
-	if err != nil {
-		return err
-	}
-	if p.stream {
-		s.streamChat(s.openStream(w, r), gen, req.options())
-		return nil
-	}
-	cached, waitErr := s.finishAll(r.Context(), gen)
-	if waitErr != nil {
-		return ended(waitErr)
-	}
-	writeJSON(w, http.StatusOK, s.chatResponse(gen, cached))
-	return nil
+	return s.answer(
+		w, r, p,
+		func(stream *eventStream, gen *generation) { s.streamChat(stream, gen, req.options()) },
+		func(gen *generation, cached int) any { return s.chatResponse(gen, cached) })
 }
 
 // chatResponse is an answer that is not streamed. vLLM spells out its nulls.

@@ -99,24 +99,20 @@ func (s *Server) handleCompletions(w http.ResponseWriter, r *http.Request) *apiE
 	if err != nil {
 		return err
 	}
-	gen, err := s.start(r.Context(), p)
-	if err != nil {
-		return err
-	}
 	echo := func(c *choice) string {
 		if !req.Echo {
 			return ""
 		}
 		return inputs[c.prompt].text
 	}
-	if p.stream {
-		s.streamCompletion(s.openStream(w, r), gen, req.options(), echo)
-		return nil
-	}
-	cached, waitErr := s.finishAll(r.Context(), gen)
-	if waitErr != nil {
-		return ended(waitErr)
-	}
+	return s.answer(
+		w, r, p,
+		func(stream *eventStream, gen *generation) { s.streamCompletion(stream, gen, req.options(), echo) },
+		func(gen *generation, cached int) any { return s.wholeCompletion(gen, cached, echo) })
+}
+
+// wholeCompletion is an answer that is not streamed.
+func (s *Server) wholeCompletion(gen *generation, cached int, echo func(*choice) string) completionResponse {
 	resp := completionResponse{
 		ID:      gen.id,
 		Object:  "text_completion",
@@ -129,8 +125,7 @@ func (s *Server) handleCompletions(w http.ResponseWriter, r *http.Request) *apiE
 			Index: c.index, Text: echo(c) + c.text(0, len(c.pieces)), FinishReason: c.finish(),
 		})
 	}
-	writeJSON(w, http.StatusOK, resp)
-	return nil
+	return resp
 }
 
 // completionResponse is an answer that is not streamed.

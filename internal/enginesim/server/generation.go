@@ -193,6 +193,28 @@ func (s *Server) progress(gen *generation, p *progress) {
 	}
 }
 
+// answer generates what is planned and answers with it: event by event, or whole, given
+// the prompt tokens that were cached.
+func (s *Server) answer(
+	w http.ResponseWriter, r *http.Request, p *plan,
+	stream func(*eventStream, *generation), whole func(gen *generation, cached int) any,
+) *apiError {
+	gen, err := s.start(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	if p.stream {
+		stream(s.openStream(w, r), gen)
+		return nil
+	}
+	cached, waitErr := s.finishAll(r.Context(), gen)
+	if waitErr != nil {
+		return ended(waitErr)
+	}
+	writeJSON(w, http.StatusOK, whole(gen, cached))
+	return nil
+}
+
 // finishAll waits for all answers of a generation and returns the cached tokens
 // that its usage reports.
 func (s *Server) finishAll(ctx context.Context, gen *generation) (cached int, err error) {

@@ -117,26 +117,18 @@ func (s *Server) handleMessages(w http.ResponseWriter, r *http.Request) *apiErro
 	if err != nil {
 		return err
 	}
-	gen, err := s.start(r.Context(), p)
-	if err != nil {
-		return err
-	}
-	if p.stream {
-		s.streamMessage(s.openStream(w, r), gen)
-		return nil
-	}
-	cached, waitErr := s.finishAll(r.Context(), gen)
-	if waitErr != nil {
-		return ended(waitErr)
-	}
+	return s.answer(w, r, p, s.streamMessage, s.wholeMessage)
+}
+
+// wholeMessage is an answer that is not streamed.
+func (s *Server) wholeMessage(gen *generation, cached int) any {
 	msg := newMessage(gen)
 	c := gen.choices[0]
 	reason := stopReason(c)
 	msg.Content = []textBlock{{Type: "text", Text: c.text(0, len(c.pieces))}}
 	msg.StopReason = &reason
 	msg.Usage = s.anthropicUsage(gen.promptTokens(), gen.completionTokens(), cached)
-	writeJSON(w, http.StatusOK, msg)
-	return nil
+	return msg
 }
 
 // message is a message object.

@@ -120,20 +120,7 @@ func (s *Server) handleResponses(w http.ResponseWriter, r *http.Request) *apiErr
 	if err != nil {
 		return err
 	}
-	gen, err := s.start(r.Context(), p)
-	if err != nil {
-		return err
-	}
-	if p.stream {
-		s.streamResponse(s.openStream(w, r), gen)
-		return nil
-	}
-	cached, waitErr := s.finishAll(r.Context(), gen)
-	if waitErr != nil {
-		return ended(waitErr)
-	}
-	writeJSON(w, http.StatusOK, finishedResponse(gen, cached))
-	return nil
+	return s.answer(w, r, p, s.streamResponse, func(gen *generation, cached int) any { return finishedResponse(gen, cached) })
 }
 
 // response is a response object.
