@@ -16,6 +16,7 @@ LDFLAGS := -X main.version=$(VERSION)
 
 # What a run may be given.
 DEMO_ARGS ?=
+TESTFLAGS ?=
 FUZZ ?=
 T ?= 10m
 FUZZTIME ?= 2000x
@@ -56,7 +57,7 @@ clean: ## Remove what the other targets made
 
 .PHONY: test
 test: ## Run every test, the official client's compatibility tests included
-	go test -shuffle=on ./...
+	go test -shuffle=on $(TESTFLAGS) ./...
 	cd tests/sdkcompat && go test -shuffle=on ./...
 
 .PHONY: test-race
@@ -82,10 +83,21 @@ fuzz: ## Fuzz one target for long: make fuzz FUZZ=./kvindex:FuzzStream T=10m
 	@test -n '$(FUZZ)' || { echo 'which target? FUZZ=./package:FuzzName (make fuzz-smoke lists them)' >&2; exit 2; }
 	go test -run='^$$' -fuzz='^$(lastword $(subst :, ,$(FUZZ)))$$' -fuzztime=$(T) $(firstword $(subst :, ,$(FUZZ)))
 
+# What the tests are run with to measure coverage: make test TESTFLAGS="$(COVERFLAGS)".
+COVERFLAGS = -coverprofile=out/cover.out -coverpkg=$$(go list ./... | grep -vE '/(cmd|proto|tests)(/|$$)' | paste -sd, -)
+
 .PHONY: cover
 cover: | out ## Measure coverage, write out/cover.html, fail below the thresholds
-	@go test -coverprofile=out/cover.out \
-		-coverpkg="$$(go list ./... | grep -vE '/(cmd|proto|tests)(/|$$)' | paste -sd, -)" ./... >out/cover.log || { cat out/cover.log; exit 1; }
+	@go test $(COVERFLAGS) ./... >out/cover.log || { cat out/cover.log; exit 1; }
+	@$(MAKE) --no-print-directory check-cover
+
+.PHONY: test-cover
+test-cover: TESTFLAGS = $(COVERFLAGS)
+test-cover: out test ## The tests, and what they cover, in one run
+	@$(MAKE) --no-print-directory check-cover
+
+.PHONY: check-cover
+check-cover:
 	@go tool cover -html=out/cover.out -o out/cover.html
 	@go run ./tests/arch/coverage -profile out/cover.out -total $(COVER_TOTAL) -root $(COVER_ROOT) $(COVER_ROOTS)
 
