@@ -15,7 +15,7 @@ func TestBelievedCapacity(t *testing.T) {
 	c, d := beliefConfig()
 	t.Log("              ", Header)
 	var exact *Result
-	for _, tc := range []struct {
+	cases := []struct {
 		name   string
 		stated float64
 		open   bool
@@ -26,9 +26,15 @@ func TestBelievedCapacity(t *testing.T) {
 		{"3 x", 3, false, 1.15},
 		{"unstated", 0, false, 1.15},
 		{"3 x, open", 3, true, 0},
-	} {
+	}
+	var plays []*play
+	for _, tc := range cases {
 		c.StatedCapacity, c.NoFeedback = tc.stated, tc.open
-		r := mustRun(t, mustNew(t, c), NewDocs(d, c.Seed))
+		plays = append(plays, &play{name: tc.name, config: c, source: func() Source { return NewDocs(d, c.Seed) }})
+	}
+	playAll(t, plays...)
+	for i, tc := range cases {
+		r := plays[i].result
 		t.Logf("%-13s %s", tc.name, r.Row())
 		t.Logf("              bounds %v", r.Bounds)
 		// What is learned is learned by the second half.
@@ -62,11 +68,11 @@ func TestRecoveryUnderLoad(t *testing.T) {
 	const at = 10 * time.Minute
 	c, d := beliefConfig()
 	d.Duration = 14 * time.Minute
-	calm := mustRun(t, mustNew(t, c), NewDocs(d, c.Seed)).Window(at, at+3*time.Minute)
-	t.Logf("%-13s P90 %.3f s", "undisturbed", calm.Quantile(.9).Seconds())
+	source := func() Source { return NewDocs(d, c.Seed) }
+	plays := []*play{{name: "undisturbed", config: c, source: source}}
 	c.Audit, c.AuditEvery = true, time.Hour
 	c.Faults = []Fault{{At: at, Backend: 2, Kind: LoseCache}}
-	for _, tc := range []struct {
+	cases := []struct {
 		name             string
 		unreported, open bool
 		answers          int
@@ -74,9 +80,16 @@ func TestRecoveryUnderLoad(t *testing.T) {
 		{"reported", false, false, 10}, // some were on their way together
 		{"unreported", true, false, watched},
 		{"no feedback", false, true, 0},
-	} {
+	}
+	for _, tc := range cases {
 		c.Unreported, c.NoFeedback = tc.unreported, tc.open
-		r := mustRun(t, mustNew(t, c), NewDocs(d, c.Seed))
+		plays = append(plays, &play{name: tc.name, config: c, source: source})
+	}
+	playAll(t, plays...)
+	calm := plays[0].result.Window(at, at+3*time.Minute)
+	t.Logf("%-13s P90 %.3f s", "undisturbed", calm.Quantile(.9).Seconds())
+	for i, tc := range cases {
+		r := plays[i+1].result
 		after, recovery := r.Window(at, at+3*time.Minute), r.Recoveries[0]
 		t.Logf("%-13s P90 %.3f s; %d entries untrue, healed %v after %v and %d answers; %s", tc.name,
 			after.Quantile(.9).Seconds(), recovery.Gone, recovery.Healed, recovery.Took.Round(time.Second/10), len(recovery.Answers), r.Events())

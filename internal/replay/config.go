@@ -18,6 +18,10 @@ type Config struct {
 	Engine enginesim.Config
 	// Router is how the pool is routed.
 	Router router.Config
+	// Placement, where it is not [ByRouter], chooses in the place of the router's
+	// strategy. Requests still go through the router, pinned to what was chosen, as long
+	// as that is in rotation.
+	Placement Placement
 	// BytesPerToken is the length of a token in bytes of key stream. Default 4.
 	BytesPerToken float64
 	// ScrapeEvery is how often each engine's metrics are read; 0 is never. Engines take
@@ -113,6 +117,9 @@ func (c Config) Validate() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Backends < 1 {
 		bad("backends: must be at least 1, are %d", c.Backends)
+	}
+	if c.Placement != ByRouter && c.Placement != Oracle {
+		bad("placement: %q is neither empty nor %s", c.Placement, Oracle)
 	}
 	if c.BytesPerToken < 0 {
 		bad("bytes_per_token: must be above 0, is %v", c.BytesPerToken)

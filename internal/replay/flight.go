@@ -60,6 +60,9 @@ func (f *Fleet) route(at time.Duration, ask Request) {
 		Prefix: fl.prefix(seed), Route: "chat", Streamed: true,
 	}
 	req.Rendezvous, req.HasPrefix = kvindex.RendezvousKey(fl.keys, f.config.Router.BlockBytes, "")
+	if f.config.Placement == Oracle {
+		req.Pin = f.foresee(fl, req.Random).backend.ID
+	}
 	f.result.Requests++
 	decision, err := f.router.Route(&req)
 	if err != nil {

@@ -6,6 +6,7 @@
 package replay
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -13,9 +14,9 @@ import (
 // TestNoisyWorld: see docs/benchmarks/feedback.md.
 func TestNoisyWorld(t *testing.T) {
 	c, d := noisyConfig()
-	closed := mustRun(t, mustNew(t, c), NewDocs(d, c.Seed))
-	c.NoFeedback = true
-	open := mustRun(t, mustNew(t, c), NewDocs(d, c.Seed))
+	plays := noisyPlays(c, d)
+	playAll(t, plays...)
+	closed, open := plays[0].result, plays[1].result
 	t.Log("             ", Header)
 	t.Log("feedback     ", closed.Row())
 	t.Log("no feedback  ", open.Row())
@@ -39,13 +40,45 @@ func TestNoisyWorld(t *testing.T) {
 	if got := float64(closed.FalseMoves()) / hours; got > 3 {
 		t.Errorf("%.1f false moves of a horizon an hour, want 3 at most", got)
 	}
+	harmless(t, closed, open)
+	if len(closed.Recoveries) != closed.Requests/c.Noise.FaultEvery {
+		t.Errorf("%d faults in %d requests", len(closed.Recoveries), closed.Requests)
+	}
+}
+
+// TestNoisyWorlds: other seeds, for 20 minutes.
+func TestNoisyWorlds(t *testing.T) {
+	var plays []*play
+	for seed := range uint64(2) {
+		c, d := noisyConfig()
+		c.Seed, c.Audit, d.Duration = seed+2, false, d.Duration/3
+		plays = append(plays, noisyPlays(c, d)...)
+	}
+	playAll(t, plays...)
+	t.Log("                   ", Header)
+	for i := 0; i < len(plays); i += 2 {
+		closed, open := plays[i], plays[i+1]
+		t.Logf("%-19s %s", closed.name, closed.result.Row())
+		t.Logf("%-19s %s", open.name, open.result.Row())
+		harmless(t, closed.result, open.result)
+	}
+}
+
+// noisyPlays are a run with feedback and one without.
+func noisyPlays(c Config, d DocsConfig) []*play {
+	source := func() Source { return NewDocs(d, c.Seed) }
+	closed := &play{name: fmt.Sprintf("seed %d", c.Seed), config: c, source: source}
+	c.NoFeedback = true
+	return []*play{closed, {name: closed.name + " no feedback", config: c, source: source}}
+}
+
+// harmless: what noise makes feedback believe costs less than what feedback finds out.
+func harmless(t *testing.T, closed, open *Result) {
+	t.Helper()
 	if closed.HitRate() < open.HitRate()-0.01 {
 		t.Errorf("hit rate %.4f, and %.4f without feedback", closed.HitRate(), open.HitRate())
 	}
 	if limit := open.Quantile(.9) + open.Quantile(.9)/50; closed.Quantile(.9) > limit {
 		t.Errorf("P90 %v, and %v without feedback", closed.Quantile(.9), open.Quantile(.9))
-	}
-	if len(closed.Recoveries) != closed.Requests/c.Noise.FaultEvery {
-		t.Errorf("%d faults in %d requests", len(closed.Recoveries), closed.Requests)
 	}
 }

@@ -38,8 +38,10 @@ type Witness struct {
 	At time.Duration
 	// Expected and Delivered are the cached tokens that were expected and found.
 	Expected, Delivered int
-	// Gone is how many of the entries were still believed but gone then.
-	Gone int
+	// Gone is how many of the entries were still believed but gone then. InHand are those
+	// of them that stand for prompts sent to the engine since and not finished: it is
+	// about to compute them.
+	Gone, InHand int
 }
 
 // watch begins to look how the router finds out about a fault.
@@ -48,12 +50,7 @@ func (n *node) watch(at time.Duration, kind FaultKind) {
 	if x.claims == nil {
 		return
 	}
-	busy := make(map[kvindex.Key]bool)
-	for _, fl := range n.flights {
-		for _, key := range fl.keys {
-			busy[key] = true
-		}
-	}
+	busy := n.busy()
 	r := &Recovery{At: at, Backend: n.number, Kind: kind}
 	for key := range x.claims {
 		if !busy[key] && x.goneFrom(n.holder, key) {
@@ -66,6 +63,31 @@ func (n *node) watch(at time.Duration, kind FaultKind) {
 	n.checkRecovery()
 }
 
+// busy are the keys of the prompts that the engine has not finished.
+func (n *node) busy() map[kvindex.Key]bool {
+	keys := make(map[kvindex.Key]bool)
+	for _, fl := range n.flights {
+		for _, key := range fl.keys {
+			keys[key] = true
+		}
+	}
+	return keys
+}
+
+// inHand counts the keys that are of prompts that the engine has not finished.
+func (n *node) inHand(keys []kvindex.Key) int {
+	if len(keys) == 0 {
+		return 0
+	}
+	busy, count := n.busy(), 0
+	for _, key := range keys {
+		if busy[key] {
+			count++
+		}
+	}
+	return count
+}
+
 // witness takes in an answer, around tell, which tells the router of it.
 func (n *node) witness(fl *flight, tell func()) {
 	r := n.recovery
@@ -76,7 +98,7 @@ func (n *node) witness(fl *flight, tell func()) {
 	w := Witness{At: n.fleet.now, Expected: fl.believed(), Delivered: fl.cached}
 	tell()
 	n.checkRecovery()
-	w.Gone = len(r.left)
+	w.Gone, w.InHand = len(r.left), n.inHand(r.left)
 	r.Answers = append(r.Answers, w)
 	if len(r.Answers) == watched {
 		n.recovery = nil

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,4 +78,48 @@ func mustRun(t *testing.T, f *Fleet, s Source) *Result {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// play is one run of several that go side by side.
+type play struct {
+	name   string
+	config Config
+	source func() Source
+	result *Result
+}
+
+// playAll runs as many at a time as there are cores.
+func playAll(t *testing.T, plays ...*play) {
+	t.Helper()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, p := range plays {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f, err := New(p.config)
+			if err == nil {
+				p.result, err = f.Run(p.source())
+			}
+			if err != nil {
+				t.Errorf("%s: %v", p.name, err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// until is a source that asks nothing from a moment on.
+type until struct {
+	Source
+	end time.Duration
+}
+
+// Next implements Source.
+func (u until) Next() (Request, bool) {
+	r, ok := u.Source.Next()
+	return r, ok && r.At < u.end
 }

@@ -23,26 +23,44 @@ import (
 // TestMooncake replays the public Mooncake hour. WARMROUTE_TRACES names the directory with
 // the trace.
 func TestMooncake(t *testing.T) {
+	requests := conversation(t, 1)
+	var plays []*play
+	for _, strategy := range []string{router.Random, router.PrefixAware, router.LeastExpectedTTFT} {
+		c := conversationConfig()
+		c.Router.Strategy = strategy
+		plays = append(plays, &play{name: strategy, config: c, source: func() Source { return NewTrace(requests, 512) }})
+	}
+	playAll(t, plays...)
+	t.Log(Header)
+	for _, p := range plays {
+		t.Logf("%s  %s", p.result.Row(), p.name)
+		if p.result.Answered != len(requests) {
+			t.Errorf("%d of %d answered", p.result.Answered, len(requests))
+		}
+	}
+}
+
+// conversationConfig is seven engines of a million tokens, with blocks as in the trace.
+func conversationConfig() Config {
+	return Config{
+		Backends: 7, Engine: enginesim.Config{Profile: ReferenceProfile(1_000_000), BlockSize: 512},
+		Router: router.DefaultConfig(), ScrapeEvery: 5 * time.Second, StatedCapacity: 1, Seed: 1,
+	}
+}
+
+// conversation is the Mooncake conversation trace, its times divided by load. Without the
+// trace the test is skipped.
+func conversation(t *testing.T, load float64) []TraceRequest {
+	t.Helper()
 	dir := os.Getenv("WARMROUTE_TRACES")
 	if dir == "" {
 		t.Skip("WARMROUTE_TRACES is not set")
 	}
 	requests := readMooncake(t, filepath.Join(dir, "mooncake_conversation_full.jsonl.gz"))
-	t.Log(Header)
-	for _, strategy := range []string{router.Random, router.PrefixAware, router.LeastExpectedTTFT} {
-		c := Config{
-			Backends: 7, Engine: enginesim.Config{Profile: ReferenceProfile(1_000_000), BlockSize: 512},
-			Router: router.DefaultConfig(), ScrapeEvery: 5 * time.Second, StatedCapacity: 1,
-		}
-		c.Router.Strategy = strategy
-		start := time.Now()
-		r := mustRun(t, mustNew(t, c), NewTrace(requests, 512))
-		took := time.Since(start)
-		t.Logf("%s  %s in %v", r.Row(), strategy, took.Round(10*time.Millisecond))
-		if r.Answered != len(requests) {
-			t.Errorf("%d of %d answered", r.Answered, len(requests))
-		}
+	for i := range requests {
+		requests[i].At = time.Duration(float64(requests[i].At) / load)
 	}
+	return requests
 }
 
 func readMooncake(t *testing.T, path string) []TraceRequest {

@@ -1,0 +1,76 @@
+package replay
+
+import "github.com/warmroute/warmroute/internal/enginesim"
+
+// Placement names who chooses the engine of a request.
+type Placement string
+
+// The placements. Strategies are a matter of the router's own configuration.
+const (
+	// ByRouter is the router's strategy.
+	ByRouter Placement = ""
+	// Oracle knows what no router can: what each engine's cache holds of the prompt at
+	// this moment, and the tokens that each engine has still to prefill. It takes the
+	// engine where oracleWeight × the prompt's uncached tokens and that queue are least.
+	// It looks no further ahead than that, so it is a yardstick and not a bound.
+	Oracle Placement = "ORACLE"
+)
+
+// oracleWeight is what an uncached token of the prompt counts against one that is queued
+// before it: it also delays whoever comes next.
+const oracleWeight = 2
+
+// foresee returns the engine that the oracle takes for a request. Equal engines go by what
+// they have in hand, then by a random value.
+func (f *Fleet) foresee(fl *flight, random uint64) *node {
+	type rank struct {
+		cost, inHand int
+		draw         uint64
+	}
+	less := func(a, b rank) bool {
+		switch {
+		case a.cost != b.cost:
+			return a.cost < b.cost
+		case a.inHand != b.inHand:
+			return a.inHand < b.inHand
+		}
+		return a.draw < b.draw
+	}
+	var best *node
+	var least rank
+	for _, n := range f.nodes {
+		r := rank{
+			cost:   oracleWeight*n.uncached(fl.blocks, fl.prompt) + n.queued(),
+			inHand: len(n.flights),
+			draw:   mix(random ^ uint64(n.number)),
+		}
+		if best == nil || less(r, least) {
+			best, least = n, r
+		}
+	}
+	return best
+}
+
+// uncached is how many of a number of tokens the engine would have to compute if it took
+// them up now. The last one always is.
+func (n *node) uncached(blocks []enginesim.BlockID, tokens int) int {
+	size := n.engine.BlockSize()
+	reach := min(len(blocks), (tokens-1)/size)
+	return tokens - size*n.engine.Held(blocks[:reach])
+}
+
+// queued is how many tokens the engine has still to take up before all that was sent to it
+// decodes.
+func (n *node) queued() int {
+	sum := 0
+	for _, fl := range n.flights {
+		p := fl.sequence.Progress()
+		context := p.PromptTokens + max(p.Generated-1, 0) // that a next token needs
+		if p.State == enginesim.StateRunning {
+			sum += max(context-p.ComputedTokens, 0)
+		} else {
+			sum += n.uncached(fl.blocks, context)
+		}
+	}
+	return sum
+}
