@@ -117,7 +117,7 @@ func (c *Corrector) Judge(claim Claim, now kvindex.Stamp) (Ruling, kvindex.Stamp
 		t.ruling = Unproven
 	default:
 		t.at = claim.Missing
-		t.nothing = claim.nothing() && claim.Predicted >= lossBlocks*claim.EngineBlock
+		t.nothing = claim.nothing() && claim.missed() >= lossBlocks*claim.EngineBlock
 		t.ruling, horizon = c.rule(&t)
 	}
 	ruling := t.ruling

@@ -146,6 +146,16 @@ func TestCorrector(t *testing.T) {
 			{hit(2, 112, 111), 113, feedback.Confirmed, 0},
 			{nothing(3, 114, 50), 115, feedback.LossMoved, 110},
 		}},
+		{"finding a head that others share and nothing older is finding nothing", []step{
+			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Void, 0},
+			{feedback.Claim{Dispatched: 112, Matched: chainOf(3, 100), Predicted: 6384, Observed: 1280, Fresh: 1280, EngineBlock: 16, Missing: 50}, 113, feedback.LossMoved, 110},
+		}},
+		{"not where something older was found", []step{
+			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Void, 0},
+			{feedback.Claim{Dispatched: 112, Matched: chainOf(3, 100), Predicted: 6384, Observed: 1600, Fresh: 1280, EngineBlock: 16, Missing: 50}, 113, feedback.Void, 0},
+		}},
 		{"not with a confirmation between", []step{
 			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 60), 111, feedback.Void, 0},
@@ -287,26 +297,28 @@ func TestEvidence(t *testing.T) {
 		Predicted        int
 		Missing, Deepest kvindex.Stamp
 		OK               bool
+		Fresh            int
 	}
 	for _, tc := range []struct {
 		name   string
 		change func(*feedback.Answer)
 		want   want
 	}{
-		{"all of it", func(*feedback.Answer) {}, want{6400, 500, 500, true}},
-		{"in this answer's own units", func(a *feedback.Answer) { a.PromptTokens = 15360 }, want{12800, 500, 500, true}},
-		{"missing in the tail", func(a *feedback.Answer) { a.Cached = 2560 }, want{6400, 500, 500, true}},
-		{"missing in the head", func(a *feedback.Answer) { a.Cached = 2496 }, want{6400, 900, 500, true}},
-		{"missing from the start", func(a *feedback.Answer) { a.Cached = 0 }, want{6400, 900, 500, true}},
-		{"hybrid models have large blocks", func(a *feedback.Answer) { a.EngineBlock = 960 }, want{5760, 500, 500, true}},
+		{"all of it", func(*feedback.Answer) {}, want{6400, 500, 500, true, 2560}},
+		{"in this answer's own units", func(a *feedback.Answer) { a.PromptTokens = 15360 }, want{12800, 500, 500, true, 5120}},
+		{"missing in the tail", func(a *feedback.Answer) { a.Cached = 2560 }, want{6400, 500, 500, true, 2560}},
+		{"missing in the head", func(a *feedback.Answer) { a.Cached = 2048 }, want{6400, 900, 500, true, 0}},
+		{"where the head ends, give or take", func(a *feedback.Answer) { a.Cached = 2496 }, want{6400, 500, 500, true, 2560}},
+		{"missing from the start", func(a *feedback.Answer) { a.Cached = 0 }, want{6400, 900, 500, true, 0}},
+		{"hybrid models have large blocks", func(a *feedback.Answer) { a.EngineBlock = 960 }, want{5760, 500, 500, true, 2560}},
 		{"too little predicted", func(a *feedback.Answer) { a.PromptTokens = 140 }, want{}},
 		{"nothing matched", func(a *feedback.Answer) { a.Receipt = &kvindex.Receipt{} }, want{}},
 		{"no tokens reported", func(a *feedback.Answer) { a.PromptTokens = 0 }, want{}},
-		{"with an image, nothing found", func(a *feedback.Answer) { a.Binary, a.Cached = true, 0 }, want{6400, 900, 500, true}},
+		{"with an image, nothing found", func(a *feedback.Answer) { a.Binary, a.Cached = true, 0 }, want{6400, 900, 500, true, 0}},
 		{"with an image, found in part", func(a *feedback.Answer) { a.Binary, a.Cached = true, 3000 }, want{}},
 	} {
 		c, ok := feedback.Evidence(answer(tc.change))
-		got := want{c.Predicted, c.Missing, c.Deepest, ok}
+		got := want{c.Predicted, c.Missing, c.Deepest, ok, c.Fresh}
 		if !ok {
 			got = want{}
 		}

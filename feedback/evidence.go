@@ -9,6 +9,10 @@ import (
 // minEvidence is the smallest prediction, in tokens, whose fulfilment says anything.
 const minEvidence = 128
 
+// unevenShare is the part of a found length, as its inverse, by which it may be off where
+// bytes per token differ along a prompt.
+const unevenShare = 16
+
 // maxChain is how many matched blocks are kept to tell chains apart: a megabyte of key
 // stream. Longer ones count as the same where they agree so far.
 const maxChain = 4096
@@ -37,6 +41,9 @@ type Claim struct {
 	Missing kvindex.Stamp
 	// Deepest is when the deepest matched block was.
 	Deepest kvindex.Stamp
+	// Fresh is how many of the tokens are in blocks that were used later than the first
+	// missing one: a head that other prompts share, which they may have had computed anew.
+	Fresh int
 	// Whole is set where the prompt has parts whose tokens nobody can count: it
 	// confirms, or misses altogether, and nothing in between is evidence.
 	Whole bool
@@ -83,13 +90,19 @@ func Evidence(a Answer) (c Claim, ok bool) {
 	}
 	c.Deepest, _ = a.Receipt.LastUse(a.Receipt.Before - 1)
 	missing := int(float64(a.Cached) / perByte / float64(a.BlockBytes))
-	if c.Whole {
-		if !c.confirmed() && !c.nothing() {
-			return Claim{}, false
-		}
-		missing = 0
+	if c.Whole && !c.confirmed() && !c.nothing() {
+		return Claim{}, false
 	}
-	c.Missing, _ = a.Receipt.LastUse(min(missing, a.Receipt.Before-1))
+	if c.Whole || a.Cached < a.EngineBlock {
+		missing = -1
+	}
+	// Tokens and bytes do not go evenly through a prompt: where the found part may as well
+	// end with a run, it does, and the claim is of what is older.
+	missing = min(missing+missing/unevenShare+1, a.Receipt.Before-1)
+	c.Missing, _ = a.Receipt.LastUse(missing)
+	if !c.Whole {
+		c.Fresh = int(float64(a.Receipt.RunStart(missing)*a.BlockBytes) * perByte)
+	}
 	return c, true
 }
 
@@ -99,8 +112,13 @@ func (c *Claim) confirmed() bool {
 	return c.Observed >= c.Predicted-tolerance
 }
 
-// nothing reports whether the engine found not even one block.
-func (c *Claim) nothing() bool { return c.Observed < c.EngineBlock }
+// nothing reports whether the engine found not even one block of what was last used when
+// the first missing one was, or before. Tails are evicted first, so eviction seldom ends
+// just there; a loss always does.
+func (c *Claim) nothing() bool { return c.Observed < c.Fresh+c.EngineBlock+c.Fresh/unevenShare }
+
+// missed is how many tokens were predicted of it.
+func (c *Claim) missed() int { return c.Predicted - c.Fresh }
 
 // Ratio is how much of the prediction came true, 0..1.
 func (c *Claim) Ratio() float64 {

@@ -66,6 +66,19 @@ func (r *Receipt) LastUse(i int) (last Stamp, ok bool) {
 	return 0, false
 }
 
+// RunStart is the first block of the run of equal last uses that block i is in; i itself
+// where the backend did not hold it.
+func (r *Receipt) RunStart(i int) int {
+	start := 0
+	for _, u := range r.Uses {
+		if i < u.Until && i < r.Before {
+			return start
+		}
+		start = u.Until
+	}
+	return i
+}
+
 // Stats describes what an index holds for one backend.
 type Stats struct {
 	// Blocks is the number of entries, predicted and observed.

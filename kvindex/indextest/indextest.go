@@ -220,6 +220,15 @@ func testUses(t *testing.T, factory Factory) {
 			t.Errorf("last use of block %d, which was not held: got %d", i, got)
 		}
 	}
+	for i, want := range []int{0, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 12, 19} {
+		at := i
+		if i == 13 {
+			at = 19 // not held: a run of its own
+		}
+		if got := receipt.RunStart(at); got != want {
+			t.Errorf("start of the run of block %d: got %d, want %d", at, got, want)
+		}
+	}
 	again := x.Record(h, keys, 6000, kvindex.Predicted)
 	if got, ok := again.LastUse(19); !ok || got != 5000 || again.Uses[0].Until != 20 {
 		t.Errorf("after a whole use: got %d, %v, runs %v", got, ok, again.Uses)
