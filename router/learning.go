@@ -136,6 +136,9 @@ func (r *Router) widen(d *Decision, prompt, cached int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.gone {
+		return
+	}
 	if m.capacity == 0 {
 		m.capacity = stats.Capacity
 	}
@@ -149,6 +152,9 @@ func (r *Router) narrow(m *member) {
 	stats := r.index.Stats(m.holder)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.gone {
+		return
+	}
 	if m.capacity == 0 {
 		m.capacity = stats.Capacity
 	}

@@ -141,7 +141,13 @@ func TestNumberIsUsedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Complete(d, feedback.Outcome{Now: time.Unix(2001, 0), Result: feedback.Success, FirstByte: true})
-	for _, s := range p.Status(time.Unix(2002, 0)) {
+	before := p.Status(time.Unix(2002, 0))
+	r.bound(p, d.member, 1000) // a scrape and evidence that were on their way
+	r.narrow(d.member)
+	for i, s := range p.Status(time.Unix(2002, 0)) {
+		if s.Index.Capacity != before[i].Index.Capacity {
+			t.Errorf("the bound of %s went from %d to %d for a backend that left", s.Backend.ID, before[i].Index.Capacity, s.Index.Capacity)
+		}
 		if s.Index.Blocks != 0 {
 			t.Errorf("%s holds %d blocks that belong to a backend that left", s.Backend.ID, s.Index.Blocks)
 		}

@@ -71,6 +71,9 @@ func (r *Router) bound(p *Pool, m *member, tokens int) {
 	capacity := max(int(float64(tokens)*p.units.BytesPerToken()/blockBytes*capacityMargin), 1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.gone {
+		return
+	}
 	// Bytes per token move a little with every answer; a list is not cut for that.
 	if drift := float64(capacity-m.capacity) / float64(max(m.capacity, 1)); drift > -0.1 && drift < 0.1 {
 		return
