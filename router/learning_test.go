@@ -137,8 +137,16 @@ func TestNumberIsUsedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.SetBackends([]backends.Spec{{URL: "http://b1:80", Rank: backends.NoRank}, {URL: "http://c:80", Rank: backends.NoRank}}); err != nil {
-		t.Fatal(err)
+	for _, specs := range [][]backends.Spec{
+		{{URL: "http://b1:80", Rank: backends.NoRank}},
+		{{URL: "http://b1:80", Rank: backends.NoRank}, {URL: "http://c:80", Rank: backends.NoRank}},
+	} {
+		if _, err := p.SetBackends(specs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := p.memberOf(p.registry.Find("c:80")); c.holder != d.member.holder {
+		t.Fatalf("c has number %d, want that of the backend that left, %d", c.holder, d.member.holder)
 	}
 	r.Complete(d, feedback.Outcome{Now: time.Unix(2001, 0), Result: feedback.Success, FirstByte: true})
 	before := p.Status(time.Unix(2002, 0))
