@@ -1,6 +1,10 @@
 package replay
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmroute/warmroute/internal/workload"
+)
 
 // moment is something that is due. At one time, moments come in the order of their
 // kinds, then in the order in which they were noted.
@@ -8,12 +12,12 @@ type moment struct {
 	at     time.Duration
 	kind   momentKind
 	order  uint64
-	node   int     // step, scrape
-	ticket uint64  // step: valid while it is the node's latest
-	flight *flight // abort
-	ask    Request // arrival
-	fault  Fault   // fault
-	own    bool    // arrival: the source's next, after which another is fetched
+	node   int              // step, scrape
+	ticket uint64           // step: valid while it is the node's latest
+	flight *flight          // abort
+	ask    workload.Request // arrival
+	fault  Fault            // fault
+	own    bool             // arrival: the source's next, after which another is fetched
 }
 
 type momentKind uint8

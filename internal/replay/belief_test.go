@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/warmroute/warmroute/internal/workload"
 )
 
 func TestBelievedCapacity(t *testing.T) {
@@ -30,7 +32,7 @@ func TestBelievedCapacity(t *testing.T) {
 	var plays []*play
 	for _, tc := range cases {
 		c.StatedCapacity, c.NoFeedback = tc.stated, tc.open
-		plays = append(plays, &play{name: tc.name, config: c, source: func() Source { return NewDocs(d, c.Seed) }})
+		plays = append(plays, &play{name: tc.name, config: c, source: func() workload.Source { return workload.NewDocs(d, c.Seed) }})
 	}
 	playAll(t, plays...)
 	for i, tc := range cases {
@@ -68,7 +70,7 @@ func TestRecoveryUnderLoad(t *testing.T) {
 	const at = 10 * time.Minute
 	c, d := beliefConfig()
 	d.Duration = 14 * time.Minute
-	source := func() Source { return NewDocs(d, c.Seed) }
+	source := func() workload.Source { return workload.NewDocs(d, c.Seed) }
 	plays := []*play{{name: "undisturbed", config: c, source: source}}
 	c.Audit, c.AuditEvery = true, time.Hour
 	c.Faults = []Fault{{At: at, Backend: 2, Kind: LoseCache}}

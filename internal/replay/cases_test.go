@@ -4,13 +4,15 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/warmroute/warmroute/internal/workload"
 )
 
 // odd makes a part of the requests those of a tenant whose prompts the engines render
 // otherwise after the first twentieth.
-type odd struct{ Source }
+type odd struct{ workload.Source }
 
-func (o odd) Next() (Request, bool) {
+func (o odd) Next() (workload.Request, bool) {
 	r, ok := o.Source.Next()
 	if r.Session%5 == 0 {
 		r.Tenant, r.DivergesAt = "odd", 0.05
@@ -23,7 +25,7 @@ func TestRenderingMismatch(t *testing.T) {
 	c.Backends, d.Documents, d.Rate, d.Duration = 3, 150, 1.5, 20*time.Minute
 	c.Audit, c.AuditEvery = true, time.Hour
 	f := mustNew(t, c)
-	r := mustRun(t, f, odd{NewDocs(d, c.Seed)})
+	r := mustRun(t, f, odd{workload.NewDocs(d, c.Seed)})
 	entries, capacity := 0, 0
 	for i, n := range f.nodes {
 		entries += f.index.Stats(n.holder).Blocks
@@ -59,7 +61,7 @@ func TestCachingOff(t *testing.T) {
 	c, d := beliefConfig()
 	c.Backends, d.Documents, d.Rate, d.Duration = 3, 100, 1, 10*time.Minute
 	c.CachingOff = []int{1}
-	r := mustRun(t, mustNew(t, c), NewDocs(d, c.Seed))
+	r := mustRun(t, mustNew(t, c), workload.NewDocs(d, c.Seed))
 	if want := map[int]bool{1: true}; !reflect.DeepEqual(r.Hopeless, want) {
 		t.Errorf("hopeless: %v, want %v", r.Hopeless, want)
 	}
@@ -105,7 +107,7 @@ func TestRunsRepeat(t *testing.T) {
 		c, d := noisyConfig()
 		c.Backends, c.Seed, d.Documents, d.Duration = 3, seed, 150, 5*time.Minute
 		c.Noise.FaultEvery = 100
-		return mustRun(t, mustNew(t, c), NewDocs(d, c.Seed))
+		return mustRun(t, mustNew(t, c), workload.NewDocs(d, c.Seed))
 	}
 	first, second, other := play(1), play(1), play(2)
 	if !reflect.DeepEqual(first, second) {
@@ -118,9 +120,9 @@ func TestRunsRepeat(t *testing.T) {
 
 func TestChat(t *testing.T) {
 	c, _ := beliefConfig()
-	d := DefaultChatConfig()
+	d := workload.DefaultChatConfig()
 	d.Duration, d.Rate = 10*time.Minute, 10
-	r := mustRun(t, mustNew(t, c), NewChat(d, 1))
+	r := mustRun(t, mustNew(t, c), workload.NewChat(d, 1))
 	t.Log(Header)
 	t.Log(r.Row())
 	if got := r.HitRate(); got < 0.75 {

@@ -1,25 +1,10 @@
 package replay
 
-import "math"
+import (
+	"math"
 
-// Segment is a run of tokens known by the name of its content. Two segments with one ID
-// have the same tokens as far as both go; segments with different IDs have nothing in
-// common.
-type Segment struct {
-	// ID names the content.
-	ID uint64
-	// Tokens is the run's length.
-	Tokens int
-}
-
-// tokensOf is the length of a chain of segments in tokens.
-func tokensOf(segments []Segment) int {
-	n := 0
-	for _, s := range segments {
-		n += s.Tokens
-	}
-	return n
-}
+	"github.com/warmroute/warmroute/internal/workload"
+)
 
 // run is a segment in units of some medium: tokens for an engine, bytes of key stream for
 // the router.
@@ -31,9 +16,9 @@ type run struct {
 // appendTokenRuns appends the segments as an engine sees them: those of the prompt, and
 // what follows it. When divergeAt is not negative, everything after that many tokens is
 // other content, known by the name other.
-func appendTokenRuns(dst []run, prompt, follow []Segment, divergeAt int, other uint64) []run {
+func appendTokenRuns(dst []run, prompt, follow []workload.Segment, divergeAt int, other uint64) []run {
 	left := divergeAt
-	for _, part := range [2][]Segment{prompt, follow} {
+	for _, part := range [2][]workload.Segment{prompt, follow} {
 		for _, s := range part {
 			if divergeAt < 0 {
 				dst = append(dst, run{s.ID, s.Tokens})
@@ -84,7 +69,7 @@ type units struct {
 
 // bytes is the length of a segment in bytes of key stream. It depends on the content
 // alone, so that equal content has equal keys.
-func (u units) bytes(s Segment) int {
+func (u units) bytes(s workload.Segment) int {
 	perToken := u.bytesPerToken
 	if u.spread > 0 {
 		perToken *= 1 + u.spread*(2*unit(mix(u.seed^s.ID))-1)

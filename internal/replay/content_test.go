@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/warmroute/warmroute/internal/workload"
 	"pgregory.net/rapid"
 )
 
@@ -34,8 +35,8 @@ func TestChainSharesPrefixes(t *testing.T) {
 }
 
 func TestTokenRunsDiverge(t *testing.T) {
-	prompt := []Segment{{1, 100}, {2, 50}}
-	follow := []Segment{{3, 10}}
+	prompt := []workload.Segment{{ID: 1, Tokens: 100}, {ID: 2, Tokens: 50}}
+	follow := []workload.Segment{{ID: 3, Tokens: 10}}
 	opt := cmp.AllowUnexported(run{})
 	for _, tc := range []struct {
 		at   int
@@ -57,11 +58,11 @@ func TestUnitsFollowContent(t *testing.T) {
 	u := units{bytesPerToken: 4, spread: 0.15, seed: 3}
 	sum := 0
 	for id := range uint64(1000) {
-		n := u.bytes(Segment{ID: id, Tokens: 1000})
+		n := u.bytes(workload.Segment{ID: id, Tokens: 1000})
 		if n < 3400 || n > 4600 {
 			t.Fatalf("1,000 tokens are %d bytes", n)
 		}
-		if n != u.bytes(Segment{ID: id, Tokens: 1000}) {
+		if n != u.bytes(workload.Segment{ID: id, Tokens: 1000}) {
 			t.Fatal("equal content has two lengths")
 		}
 		sum += n

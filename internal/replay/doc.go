@@ -6,16 +6,16 @@
 // It owns the [Fleet], which is N engine models (internal/enginesim) behind one
 // [router.Router], driven by one agenda of moments: arrivals, engine steps, scrapes,
 // aborts, faults. It calls the same Route, FirstToken, Complete and Scraped as the proxy
-// does, and holds no copy of any rule. A [Source] says what is asked; [Docs], [Chat] and
-// [Trace] are sources. [Oracle] chooses in the place of a strategy, as a yardstick.
+// does, and holds no copy of any rule. A [workload.Source] says what is asked.
+// [Oracle] chooses in the place of a strategy, as a yardstick.
 //
-// Requests have no text. A prompt is a chain of [Segment] values: runs of tokens known by
+// Requests have no text. A prompt is a chain of [workload.Segment] values: runs of tokens known by
 // the name of their content. The engines cut the chain into blocks of tokens; the router
 // sees a key stream in which a token is some bytes, cut into index blocks. Equal content
 // gives equal keys and equal engine blocks, and nothing else does.
 //
 //	fleet, err := replay.New(replay.Config{Backends: 7, Engine: engine, Router: router.DefaultConfig()})
-//	result, err := fleet.Run(replay.NewDocs(replay.DefaultDocsConfig(), seed))
+//	result, err := fleet.Run(workload.NewDocs(workload.DefaultDocsConfig(), seed))
 //
 // Equal configurations and seeds give equal results, on any machine. A Fleet is not safe
 // for concurrent use; several fleets may run side by side. The package must not import

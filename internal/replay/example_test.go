@@ -6,11 +6,12 @@ import (
 
 	"github.com/warmroute/warmroute/internal/enginesim"
 	"github.com/warmroute/warmroute/internal/replay"
+	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/router"
 )
 
 func ExampleFleet() {
-	docs := replay.DefaultDocsConfig()
+	docs := workload.DefaultDocsConfig()
 	docs.Documents, docs.Duration = 70, 10*time.Minute
 	for _, strategy := range []string{router.Random, router.PrefixAware} {
 		c := replay.Config{
@@ -23,7 +24,7 @@ func ExampleFleet() {
 			fmt.Println(err)
 			return
 		}
-		result, err := fleet.Run(replay.NewDocs(docs, 1))
+		result, err := fleet.Run(workload.NewDocs(docs, 1))
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -10,6 +10,7 @@ import (
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/router"
 )
@@ -28,7 +29,7 @@ type Fleet struct {
 	index  *auditedIndex
 	nodes  []*node
 	agenda agenda
-	source Source
+	source workload.Source
 	rng    *rand.Rand // the router's random values
 	noise  noise
 	units  units
@@ -94,7 +95,7 @@ func backendURL(i int) string {
 }
 
 // Run plays a source to its end and returns what was measured.
-func (f *Fleet) Run(s Source) (*Result, error) {
+func (f *Fleet) Run(s workload.Source) (*Result, error) {
 	f.source = s
 	f.fetch()
 	for i, n := range f.nodes {
@@ -158,7 +159,7 @@ func (f *Fleet) fetch() {
 }
 
 // arrive routes a request that arrives at a moment, and lets the noise add to it.
-func (f *Fleet) arrive(at time.Duration, ask Request) error {
+func (f *Fleet) arrive(at time.Duration, ask workload.Request) error {
 	if f.noise.hit(f.config.Noise.Foreign) {
 		if foreign, ok := f.noise.recall(); ok {
 			f.submitForeign(at, f.nodes[f.noise.rng.IntN(len(f.nodes))], foreign)
@@ -175,7 +176,7 @@ func (f *Fleet) arrive(at time.Duration, ask Request) error {
 }
 
 // ended tells the source, and notes what it brings about.
-func (f *Fleet) ended(ask *Request, at time.Duration, answered bool) {
+func (f *Fleet) ended(ask *workload.Request, at time.Duration, answered bool) {
 	if next, ok := f.source.Ended(ask, at, answered); ok {
 		f.agenda.add(moment{at: max(next.At, at), kind: momentArrival, ask: next})
 	}

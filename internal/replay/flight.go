@@ -6,6 +6,7 @@ import (
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/router"
 )
@@ -16,7 +17,7 @@ type flight struct {
 	fleet    *Fleet
 	node     *node
 	place    int // in node.flights
-	ask      Request
+	ask      workload.Request
 	at       time.Duration
 	decision *router.Decision
 	sequence *enginesim.Sequence
@@ -38,7 +39,7 @@ type flight struct {
 }
 
 // take returns memory for a flight.
-func (f *Fleet) take(at time.Duration, ask Request) *flight {
+func (f *Fleet) take(at time.Duration, ask workload.Request) *flight {
 	if n := len(f.spare); n > 0 {
 		fl := f.spare[n-1]
 		f.spare = f.spare[:n-1]
@@ -49,7 +50,7 @@ func (f *Fleet) take(at time.Duration, ask Request) *flight {
 }
 
 // route lets the router choose a backend and sends the request there.
-func (f *Fleet) route(at time.Duration, ask Request) {
+func (f *Fleet) route(at time.Duration, ask workload.Request) {
 	fl := f.take(at, ask)
 	fl.plan = f.noise.plan(&fl.ask)
 	fl.describe()
@@ -86,7 +87,7 @@ func (f *Fleet) nodeAt(b *backends.Backend) *node {
 }
 
 // submitForeign sends a request to an engine past the router.
-func (f *Fleet) submitForeign(at time.Duration, n *node, ask Request) {
+func (f *Fleet) submitForeign(at time.Duration, n *node, ask workload.Request) {
 	fl := f.take(at, ask)
 	fl.describe()
 	fl.node = n
@@ -97,12 +98,12 @@ func (f *Fleet) submitForeign(at time.Duration, n *node, ask Request) {
 // describe derives from the content what the engine and the router see of it.
 func (fl *flight) describe() {
 	f, ask := fl.fleet, &fl.ask
-	fl.prompt = tokensOf(ask.Prompt)
+	fl.prompt = workload.Tokens(ask.Prompt)
 	diverges := -1
 	if ask.DivergesAt > 0 {
 		diverges = int(ask.DivergesAt * float64(fl.prompt))
 	}
-	follow := [1]Segment{{ask.Answer, ask.OutputTokens}}
+	follow := [1]workload.Segment{{ID: ask.Answer, Tokens: ask.OutputTokens}}
 	known := follow[:0]
 	if ask.Answer != 0 {
 		known = follow[:]

@@ -3,6 +3,8 @@ package replay
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/warmroute/warmroute/internal/workload"
 )
 
 // soon is how long a client that leaves soon stays, at most.
@@ -15,7 +17,7 @@ const recalled = 256
 type noise struct {
 	Noise
 	rng    *rand.Rand
-	recent []Request // a ring once it is full
+	recent []workload.Request // a ring once it is full
 	next   int
 }
 
@@ -34,7 +36,7 @@ func newNoise(n Noise, seed uint64) noise {
 func (n *noise) hit(share float64) bool { return share > 0 && n.rng.Float64() < share }
 
 // plan draws what will go wrong with a request; it may let its content diverge.
-func (n *noise) plan(ask *Request) plan {
+func (n *noise) plan(ask *workload.Request) plan {
 	var p plan
 	if n.hit(n.Diverging) && ask.DivergesAt == 0 {
 		ask.DivergesAt = divergingAt
@@ -51,7 +53,7 @@ func (n *noise) plan(ask *Request) plan {
 }
 
 // remember keeps a request for foreign traffic to repeat.
-func (n *noise) remember(ask *Request) {
+func (n *noise) remember(ask *workload.Request) {
 	if n.Foreign == 0 {
 		return
 	}
@@ -64,9 +66,9 @@ func (n *noise) remember(ask *Request) {
 }
 
 // recall returns a late request to repeat; ok is false before there is any.
-func (n *noise) recall() (ask Request, ok bool) {
+func (n *noise) recall() (ask workload.Request, ok bool) {
 	if len(n.recent) == 0 {
-		return Request{}, false
+		return workload.Request{}, false
 	}
 	ask = n.recent[n.rng.IntN(len(n.recent))]
 	ask.Answer = 0

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/warmroute/warmroute/internal/workload"
 )
 
 // TestNoisyWorld: see docs/benchmarks/feedback.md.
@@ -65,8 +67,8 @@ func TestNoisyWorlds(t *testing.T) {
 }
 
 // noisyPlays are a run with feedback and one without.
-func noisyPlays(c Config, d DocsConfig) []*play {
-	source := func() Source { return NewDocs(d, c.Seed) }
+func noisyPlays(c Config, d workload.DocsConfig) []*play {
+	source := func() workload.Source { return workload.NewDocs(d, c.Seed) }
 	closed := &play{name: fmt.Sprintf("seed %d", c.Seed), config: c, source: source}
 	c.NoFeedback = true
 	return []*play{closed, {name: closed.name + " no feedback", config: c, source: source}}

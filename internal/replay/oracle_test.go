@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/router"
 )
 
 // targetDocs is the workload that the targets name: 1,400 documents on seven engines of
 // 1.33 M tokens, by LEAST_EXPECTED_TTFT.
-func targetDocs(rate float64, duration time.Duration) (Config, DocsConfig) {
+func targetDocs(rate float64, duration time.Duration) (Config, workload.DocsConfig) {
 	c, d := beliefConfig()
 	c.Engine = enginesim.Config{Profile: ReferenceProfile(1_330_000)}
 	c.Router.Strategy = router.LeastExpectedTTFT
-	d = DefaultDocsConfig()
+	d = workload.DefaultDocsConfig()
 	d.Rate, d.Duration = rate, duration
 	return c, d
 }
@@ -35,7 +36,7 @@ func TestOracleOnDocs(t *testing.T) {
 		{"docs 8.8", 8.8, 18 * time.Minute},
 	} {
 		c, d := targetDocs(tc.rate, tc.duration)
-		beside(t, tc.name, c, tc.duration, func() Source { return NewDocs(d, c.Seed) })
+		beside(t, tc.name, c, tc.duration, func() workload.Source { return workload.NewDocs(d, c.Seed) })
 	}
 }
 
@@ -43,7 +44,7 @@ func TestOracleOnConversation(t *testing.T) {
 	requests := conversation(t, 1.1)
 	c := conversationConfig()
 	c.Router.Strategy = router.LeastExpectedTTFT
-	beside(t, "conversation x1.1", c, requests[len(requests)-1].At, func() Source { return NewTrace(requests, 512) })
+	beside(t, "conversation x1.1", c, requests[len(requests)-1].At, func() workload.Source { return workload.NewBlockTrace(requests, 512) })
 }
 
 // beside compares the strategy with the oracle: P50, P90 and mean TTFT within 8 % where
@@ -56,7 +57,7 @@ func TestOracleOnConversation(t *testing.T) {
 //
 // Where nothing or three times is stated it holds for the whole run and not for the second
 // half of docs, 19 % above: evicted documents once pass for a loss there.
-func beside(t *testing.T, world string, c Config, length time.Duration, source func() Source) {
+func beside(t *testing.T, world string, c Config, length time.Duration, source func() workload.Source) {
 	t.Helper()
 	cases := []struct {
 		name   string
@@ -111,7 +112,7 @@ func TestLossOnBusyDocs(t *testing.T) {
 	c, d := targetDocs(12.2, at+3*time.Minute)
 	for _, strategy := range []string{router.LeastExpectedTTFT, router.PrefixAware} {
 		c.Router.Strategy = strategy
-		calm, closed, open := lose(t, c, at, []int{2}, func() Source { return NewDocs(d, c.Seed) })
+		calm, closed, open := lose(t, c, at, []int{2}, func() workload.Source { return workload.NewDocs(d, c.Seed) })
 		report(t, strategy, calm, closed, open)
 		recovery := closed.Recoveries[0]
 		answers := recovery.Answers
@@ -146,7 +147,7 @@ func TestLossOnConversation(t *testing.T) {
 	requests := conversation(t, 1.1)
 	c := conversationConfig()
 	c.Router.Strategy = router.LeastExpectedTTFT
-	calm, closed, open := lose(t, c, at, []int{0, 2, 4, 6}, func() Source { return NewTrace(requests, 512) })
+	calm, closed, open := lose(t, c, at, []int{0, 2, 4, 6}, func() workload.Source { return workload.NewBlockTrace(requests, 512) })
 	report(t, c.Router.Strategy, calm, closed, open)
 	left, leftOpen := remains(closed), remains(open)
 	t.Logf("untrue after %d answers from each: %.1f %% of the entries that the losses made so, without feedback %.1f %%",
@@ -174,10 +175,10 @@ func remains(r *Result) float64 {
 
 // lose plays a world undisturbed, and with and without feedback once for each victim that
 // loses its cache at a moment. It returns what arrived in the three minutes after.
-func lose(t *testing.T, c Config, at time.Duration, victims []int, source func() Source) (calm, closed, open *Result) {
+func lose(t *testing.T, c Config, at time.Duration, victims []int, source func() workload.Source) (calm, closed, open *Result) {
 	t.Helper()
 	end := at + 3*time.Minute
-	short := func() Source { return until{source(), end} }
+	short := func() workload.Source { return until{source(), end} }
 	plays := []*play{{name: "undisturbed", config: c, source: short}}
 	for _, victim := range victims {
 		c.Faults = []Fault{{At: at, Backend: victim, Kind: LoseCache}}

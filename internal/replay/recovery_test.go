@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/warmroute/warmroute/internal/workload"
 )
 
 // faulty is what a fleet looks like when a fault is about to happen.
@@ -31,7 +33,7 @@ func ruin(t *testing.T, c Config, kind FaultKind, gap time.Duration) (*faulty, *
 		s.asks = append(s.asks, docAsk(doc, n))
 	}
 	x := &faulty{fleet: mustNew(t, c), asked: len(s.asks)}
-	s.asks = append(s.asks, Request{}) // replaced when the time has come
+	s.asks = append(s.asks, workload.Request{}) // replaced when the time has come
 	s.before = func(i int, at time.Duration) {
 		if i != x.asked || x.victim != nil {
 			return

@@ -7,37 +7,40 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/router"
 )
 
 // script asks one request after the other, each gap after the end of the one before.
 type script struct {
-	asks   []Request
+	asks   []workload.Request
 	gap    time.Duration
 	before func(i int, at time.Duration) // called when request i is made
 	next   int
 }
 
 // Next implements Source.
-func (s *script) Next() (Request, bool) {
+func (s *script) Next() (workload.Request, bool) {
 	if s.next > 0 {
-		return Request{}, false
+		return workload.Request{}, false
 	}
 	return s.make(0)
 }
 
 // Ended implements Source.
-func (s *script) Ended(_ *Request, at time.Duration, _ bool) (Request, bool) { return s.make(at) }
+func (s *script) Ended(_ *workload.Request, at time.Duration, _ bool) (workload.Request, bool) {
+	return s.make(at)
+}
 
-func (s *script) make(at time.Duration) (Request, bool) {
+func (s *script) make(at time.Duration) (workload.Request, bool) {
 	if s.next == len(s.asks) {
-		return Request{}, false
+		return workload.Request{}, false
 	}
 	if s.before != nil {
 		s.before(s.next, at)
 	}
 	if s.next == len(s.asks) { // the callback cut it short
-		return Request{}, false
+		return workload.Request{}, false
 	}
 	r := s.asks[s.next]
 	r.At = at + s.gap
@@ -46,9 +49,9 @@ func (s *script) make(at time.Duration) (Request, bool) {
 }
 
 // docAsk is question n about a document of 8,000 tokens.
-func docAsk(doc, n int) Request {
-	return Request{
-		Prompt:       []Segment{{ID: 1000 + uint64(doc), Tokens: 8000}, {ID: 1 << 40 * uint64(n+1), Tokens: 100}},
+func docAsk(doc, n int) workload.Request {
+	return workload.Request{
+		Prompt:       []workload.Segment{{ID: 1000 + uint64(doc), Tokens: 8000}, {ID: 1 << 40 * uint64(n+1), Tokens: 100}},
 		OutputTokens: 20, Session: doc,
 	}
 }
@@ -71,7 +74,7 @@ func mustNew(t *testing.T, c Config) *Fleet {
 	return f
 }
 
-func mustRun(t *testing.T, f *Fleet, s Source) *Result {
+func mustRun(t *testing.T, f *Fleet, s workload.Source) *Result {
 	t.Helper()
 	r, err := f.Run(s)
 	if err != nil {
@@ -84,7 +87,7 @@ func mustRun(t *testing.T, f *Fleet, s Source) *Result {
 type play struct {
 	name   string
 	config Config
-	source func() Source
+	source func() workload.Source
 	result *Result
 }
 
@@ -114,12 +117,12 @@ func playAll(t *testing.T, plays ...*play) {
 
 // until is a source that asks nothing from a moment on.
 type until struct {
-	Source
+	workload.Source
 	end time.Duration
 }
 
 // Next implements Source.
-func (u until) Next() (Request, bool) {
+func (u until) Next() (workload.Request, bool) {
 	r, ok := u.Source.Next()
 	return r, ok && r.At < u.end
 }

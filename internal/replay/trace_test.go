@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -28,7 +29,7 @@ func TestMooncake(t *testing.T) {
 	for _, strategy := range []string{router.Random, router.PrefixAware, router.LeastExpectedTTFT} {
 		c := conversationConfig()
 		c.Router.Strategy = strategy
-		plays = append(plays, &play{name: strategy, config: c, source: func() Source { return NewTrace(requests, 512) }})
+		plays = append(plays, &play{name: strategy, config: c, source: func() workload.Source { return workload.NewBlockTrace(requests, 512) }})
 	}
 	playAll(t, plays...)
 	t.Log(Header)
@@ -50,7 +51,7 @@ func conversationConfig() Config {
 
 // conversation is the Mooncake conversation trace, its times divided by load. Without the
 // trace the test is skipped.
-func conversation(t *testing.T, load float64) []TraceRequest {
+func conversation(t *testing.T, load float64) []workload.BlockRequest {
 	t.Helper()
 	dir := os.Getenv("WARMROUTE_TRACES")
 	if dir == "" {
@@ -63,7 +64,7 @@ func conversation(t *testing.T, load float64) []TraceRequest {
 	return requests
 }
 
-func readMooncake(t *testing.T, path string) []TraceRequest {
+func readMooncake(t *testing.T, path string) []workload.BlockRequest {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -75,7 +76,7 @@ func readMooncake(t *testing.T, path string) []TraceRequest {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	var out []TraceRequest
+	var out []workload.BlockRequest
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -90,11 +91,11 @@ func readMooncake(t *testing.T, path string) []TraceRequest {
 		}
 		// Arrivals come in ticks of three seconds.
 		at := time.Duration(r.Timestamp*float64(time.Millisecond)) + time.Duration(rng.Float64()*float64(3*time.Second))
-		out = append(out, TraceRequest{At: at, PromptTokens: r.InputLength, OutputTokens: r.OutputLength, Blocks: r.HashIDs})
+		out = append(out, workload.BlockRequest{At: at, PromptTokens: r.InputLength, OutputTokens: r.OutputLength, Blocks: r.HashIDs})
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
-	slices.SortStableFunc(out, func(a, b TraceRequest) int { return int(min(max(a.At-b.At, -1), 1)) })
+	slices.SortStableFunc(out, func(a, b workload.BlockRequest) int { return int(min(max(a.At-b.At, -1), 1)) })
 	return out
 }

@@ -7,6 +7,11 @@
 // there and some thought has been given to it. How many sessions run at once is
 // the player's choice.
 //
+// A workload without text ([Source]) asks for chains of [Segment] values, runs of
+// tokens known by the name of their content: generated ([Docs], [Chat]) or read from
+// a trace of block names ([BlockTrace]). It says what comes by itself, and what an
+// answer brings about.
+//
 // The package owns no clock, no files and no randomness: offsets are durations,
 // readers take an [io.Reader], seeds are values. Equal seeds give equal workloads,
 // byte for byte. It must not import anything that routes or serves.

@@ -1,9 +1,9 @@
-package replay
+package workload
 
 import "time"
 
-// TraceRequest is one request of a recorded trace whose prompts are chains of blocks.
-type TraceRequest struct {
+// BlockRequest is one request of a recorded trace whose prompts are chains of blocks.
+type BlockRequest struct {
 	// At is when it was sent, from the beginning of the trace.
 	At time.Duration
 	// PromptTokens and OutputTokens are its lengths.
@@ -12,22 +12,22 @@ type TraceRequest struct {
 	Blocks []uint64
 }
 
-// Trace plays a recorded trace in an open loop. It implements [Source].
-type Trace struct {
-	requests    []TraceRequest
+// BlockTrace plays a recorded trace in an open loop. It implements [Source].
+type BlockTrace struct {
+	requests    []BlockRequest
 	blockTokens int
 	next        int
 }
 
-// NewTrace returns a source of requests, which must be in the order of their times; a
+// NewBlockTrace returns a source of requests, which must be in the order of their times; a
 // block is blockTokens tokens. What is beyond the full blocks of a prompt is like nothing
 // else, and so is what is beyond the named blocks.
-func NewTrace(requests []TraceRequest, blockTokens int) *Trace {
-	return &Trace{requests: requests, blockTokens: blockTokens}
+func NewBlockTrace(requests []BlockRequest, blockTokens int) *BlockTrace {
+	return &BlockTrace{requests: requests, blockTokens: blockTokens}
 }
 
 // Next implements [Source].
-func (t *Trace) Next() (Request, bool) {
+func (t *BlockTrace) Next() (Request, bool) {
 	if t.next == len(t.requests) {
 		return Request{}, false
 	}
@@ -45,4 +45,4 @@ func (t *Trace) Next() (Request, bool) {
 }
 
 // Ended implements [Source].
-func (t *Trace) Ended(*Request, time.Duration, bool) (Request, bool) { return Request{}, false }
+func (t *BlockTrace) Ended(*Request, time.Duration, bool) (Request, bool) { return Request{}, false }

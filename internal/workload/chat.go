@@ -1,4 +1,4 @@
-package replay
+package workload
 
 import (
 	"fmt"
@@ -95,7 +95,7 @@ func (s *Chat) Ended(r *Request, at time.Duration, answered bool) (Request, bool
 	think := time.Duration(s.rng.ExpFloat64() * float64(s.config.ThinkMean))
 	said := append(slices.Clone(r.Prompt), Segment{ID: r.Answer, Tokens: r.OutputTokens})
 	next := s.turn(at+think, r.Session, said, s.config.NextMean)
-	return next, tokensOf(next.Prompt) <= s.config.PromptMax
+	return next, Tokens(next.Prompt) <= s.config.PromptMax
 }
 
 // turn makes a conversation's next request after what was said before.

@@ -1,4 +1,4 @@
-package replay
+package workload
 
 import "time"
 
@@ -6,7 +6,7 @@ import "time"
 type Request struct {
 	// At is when it is sent, from the beginning of the run.
 	At time.Duration
-	// Prompt is what is asked. The fleet does not change it.
+	// Prompt is what is asked. Nobody changes it.
 	Prompt []Segment
 	// OutputTokens is the length of the answer, at least 1.
 	OutputTokens int
