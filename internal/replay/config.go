@@ -49,7 +49,14 @@ type Config struct {
 	AuditEvery time.Duration
 	// Seed makes the run repeatable.
 	Seed uint64
+	// Progress, where it is set, is told every progressEvery moments how many requests
+	// have ended. An error ends the run with it.
+	Progress func(ended int) error
 }
+
+// progressEvery is after how many moments of a run [Config.Progress] is asked: a small
+// part of a second, also where a request takes many moments.
+const progressEvery = 1 << 10
 
 // Noise is what makes a fleet unlike a drawing of one. The zero value is none; all shares
 // are 0..1.

@@ -40,6 +40,7 @@ type Fleet struct {
 	probe  [1]enginesim.BlockID   // scratch
 	spare  []*flight
 	routed int
+	done   int // requests that have ended
 	now    time.Duration
 	result Result
 }
@@ -110,7 +111,12 @@ func (f *Fleet) Run(s workload.Source) (*Result, error) {
 	if f.config.Audit {
 		f.agenda.add(moment{at: f.config.AuditEvery, kind: momentAudit})
 	}
-	for f.agenda.work > 0 {
+	for moments := 1; f.agenda.work > 0; moments++ {
+		if moments%progressEvery == 0 && f.config.Progress != nil {
+			if err := f.config.Progress(f.done); err != nil {
+				return nil, err
+			}
+		}
 		m, _ := f.agenda.next()
 		if err := f.handle(m); err != nil {
 			return nil, fmt.Errorf("replay: at %v: %w", m.at, err)
@@ -177,6 +183,7 @@ func (f *Fleet) arrive(at time.Duration, ask workload.Request) error {
 
 // ended tells the source, and notes what it brings about.
 func (f *Fleet) ended(ask *workload.Request, at time.Duration, answered bool) {
+	f.done++
 	if next, ok := f.source.Ended(ask, at, answered); ok {
 		f.agenda.add(moment{at: max(next.At, at), kind: momentArrival, ask: next})
 	}
