@@ -66,6 +66,9 @@ func (b *Backend) ConcurrencyThreshold() int { return int(b.threshold.Load()) }
 // request for n answers counts n.
 func (b *Backend) InFlight() int { return int(b.inFlight.Load() + b.peers.Load()) }
 
+// OwnInFlight is how many of them this router has sent.
+func (b *Backend) OwnInFlight() int { return int(b.inFlight.Load()) }
+
 // SetPeersInFlight sets what the other router replicas have in flight here.
 func (b *Backend) SetPeersInFlight(n int) { b.peers.Store(int64(n)) }
 

@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -53,11 +54,9 @@ func (r *PrefillRate) Observe(uncached int, ttft time.Duration) {
 	}
 }
 
-// Rate is the prefill rate in tokens per second: the default until there are samples
-// enough, then a low quantile of the latest.
-func (r *PrefillRate) Rate() float64 {
-	if bits := r.learned.Load(); bits != 0 {
-		return math.Float64frombits(bits)
-	}
-	return DefaultPrefillRate
-}
+// Learned is the prefill rate in tokens per second that requests have shown, a low quantile
+// of the latest; 0 while there are too few.
+func (r *PrefillRate) Learned() float64 { return math.Float64frombits(r.learned.Load()) }
+
+// Rate is what has been learned, and until then the default.
+func (r *PrefillRate) Rate() float64 { return cmp.Or(r.Learned(), DefaultPrefillRate) }

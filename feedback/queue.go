@@ -23,10 +23,9 @@ type PrefillQueue struct {
 	// Rate is how fast the backend works the queue off.
 	Rate PrefillRate
 
-	mu     sync.Mutex
-	tokens int64     // predicted uncached tokens not yet seen to be prefilled
-	since  time.Time // later of the last first token and the moment the queue became non-empty
-	silent []silent  // answers without a first token to see, by the time they are presumed to have one
+	mu      sync.Mutex
+	backlog Backlog
+	silent  []silent // answers without a first token to see, by the time they are presumed to have one
 }
 
 type silent struct {
@@ -48,10 +47,10 @@ func (q *PrefillQueue) Push(uncached int, streamed bool, now time.Time) Ticket {
 	defer q.mu.Unlock()
 	q.settle(now)
 	t := Ticket{tokens: int64(max(uncached, 0)), silent: !streamed}
-	if q.tokens == 0 {
-		q.since = now
+	if q.backlog.Tokens == 0 {
+		q.backlog.Began = now
 	}
-	q.tokens += t.tokens
+	q.backlog.Tokens += t.tokens
 	if t.silent {
 		t.due = now.Add(time.Duration(float64(t.tokens) / q.Rate.Rate() * float64(time.Second)))
 		at := len(q.silent)
@@ -91,14 +90,14 @@ func (q *PrefillQueue) take(t *Ticket) {
 		}
 		q.silent = slices.Delete(q.silent, at, at+1)
 	}
-	q.tokens -= t.tokens
+	q.backlog.Tokens -= t.tokens
 	t.tokens, t.silent = 0, false
 }
 
 // progress notes a first token at now. q.mu is held.
 func (q *PrefillQueue) progress(now time.Time) {
-	if now.After(q.since) {
-		q.since = now
+	if now.After(q.backlog.Progress) {
+		q.backlog.Progress = now
 	}
 }
 
@@ -110,22 +109,23 @@ func (q *PrefillQueue) settle(now time.Time) {
 		if s.due.After(now) {
 			break
 		}
-		q.tokens -= s.tokens
+		q.backlog.Tokens -= s.tokens
 		q.progress(s.due)
 		done++
 	}
 	q.silent = slices.Delete(q.silent, 0, done)
 }
 
-// Tokens estimates the tokens still to be prefilled at now. After 30 s without a
-// first token the backend may be stuck, and everything sent to it counts in full.
-func (q *PrefillQueue) Tokens(now time.Time) int {
+// Backlog is the queue's work at now, before what the backend must have worked off since
+// it last made progress.
+func (q *PrefillQueue) Backlog(now time.Time) Backlog {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settle(now)
-	idle := now.Sub(q.since)
-	if q.tokens == 0 || idle <= 0 || idle > stuckAfter {
-		return int(q.tokens)
-	}
-	return max(0, int(q.tokens)-int(idle.Seconds()*q.Rate.Rate()))
+	return q.backlog
+}
+
+// Tokens estimates the tokens still to be prefilled at now.
+func (q *PrefillQueue) Tokens(now time.Time) int {
+	return q.Backlog(now).Left(now, q.Rate.Rate())
 }

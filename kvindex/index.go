@@ -123,3 +123,12 @@ type Index interface {
 	// Stats describes what the index holds for a backend.
 	Stats(h Holder) Stats
 }
+
+// Shared is an index that routers have in common: what one of them publishes, the others
+// find. Record alone stays with the router that recorded.
+type Shared interface {
+	Index
+	// Publish tells the other routers that a backend holds keys, last used at now: its
+	// engine has begun to answer. It returns at once, and keeps no reference to keys.
+	Publish(h Holder, keys []Key, now Stamp)
+}

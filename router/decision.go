@@ -145,6 +145,10 @@ func (d *Decision) ID() string {
 	return "0000000000000000"[len(s):] + s
 }
 
+// Keys are the block keys of the prompt. They are the caller's of [Router.Route], and
+// nothing from the moment [Router.Complete] returns.
+func (d *Decision) Keys() []kvindex.Key { return d.blocks }
+
 // Explain says in one line why the backend was chosen.
 func (d *Decision) Explain() string {
 	held := fmt.Sprintf("%s holds %d of %d blocks", d.Backend.ID, d.MatchedBlocks, d.PromptBlocks)

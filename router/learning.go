@@ -38,7 +38,6 @@ func (r *Router) learn(d *Decision, o feedback.Outcome) {
 	if o.Answered() {
 		r.weigh(d, o, now)
 	}
-	d.blocks = nil // the caller may use them again
 }
 
 // weigh takes in what an answer's usage says.

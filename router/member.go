@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
@@ -18,6 +19,7 @@ type member struct {
 	hash    uint64 // of the id, for rendezvous
 	queue   feedback.PrefillQueue
 	recent  recent
+	peers   peers
 
 	corrector   feedback.Corrector
 	calibration feedback.Calibration
@@ -88,6 +90,16 @@ func (m *member) fly(index kvindex.Index, d *Decision) {
 	}
 	d.receipt = index.Record(m.holder, d.blocks, kvindex.Stamp(d.At.UnixNano()), kvindex.Predicted)
 	m.flying[d] = struct{}{}
+}
+
+// publish tells other routers that the backend holds a decision's blocks, unless they are
+// not in use any more.
+func (m *member) publish(index kvindex.Shared, d *Decision, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, flying := m.flying[d]; flying && !m.gone {
+		index.Publish(m.holder, d.blocks, kvindex.Stamp(now.UnixNano()))
+	}
 }
 
 // land takes in that a decision's blocks are not in use any more: they are confirmed where

@@ -149,10 +149,11 @@ func (p *Pool) BytesPerToken() float64 { return p.units.BytesPerToken() }
 type BackendStatus struct {
 	Backend *backends.Backend
 	State   backends.State
-	// InFlight and Limit are its requests in flight and its threshold.
-	InFlight, Limit int
-	// Queued estimates the tokens it has still to prefill, PrefillRate how many it
-	// prefills in a second.
+	// InFlight and Limit are its requests in flight, those of all routers, and its
+	// threshold; PeersInFlight are the other routers'.
+	InFlight, PeersInFlight, Limit int
+	// Queued estimates the tokens it has still to prefill, of all routers, and PrefillRate
+	// how many it prefills in a second.
 	Queued      int
 	PrefillRate float64
 	// Index is what the index holds for it.
@@ -174,14 +175,15 @@ func (p *Pool) Status(now time.Time) []BackendStatus {
 	all := make([]BackendStatus, len(members))
 	for i, m := range members {
 		all[i] = BackendStatus{
-			Backend:     m.backend,
-			State:       m.backend.State(now),
-			InFlight:    m.backend.InFlight(),
-			Limit:       p.limit(m, config, now),
-			Queued:      m.queue.Tokens(now),
-			PrefillRate: m.queue.Rate.Rate(),
-			Index:       p.index.Stats(m.holder),
-			Hopeless:    m.hopeless.Load(),
+			Backend:       m.backend,
+			State:         m.backend.State(now),
+			InFlight:      m.backend.InFlight(),
+			PeersInFlight: m.backend.InFlight() - m.backend.OwnInFlight(),
+			Limit:         p.limit(m, config, now),
+			Queued:        m.queued(now),
+			PrefillRate:   m.queue.Rate.Rate(),
+			Index:         p.index.Stats(m.holder),
+			Hopeless:      m.hopeless.Load(),
 		}
 		if horizon := m.corrector.Horizon(); horizon > 0 {
 			all[i].Horizon = time.Unix(0, int64(horizon))

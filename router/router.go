@@ -34,12 +34,14 @@ type Options struct {
 // use.
 type Router struct {
 	index   kvindex.Index
+	shared  kvindex.Shared // the index where others share it, else nil
 	hooks   Hooks
 	seed    uint64
 	epoch   time.Time
 	ids     atomic.Uint64
 	catalog atomic.Pointer[catalog]
-	mu      sync.Mutex // serialises AddPool
+	sharing atomic.Int32 // a Sharing
+	mu      sync.Mutex   // serialises AddPool
 	views   sync.Pool
 }
 
@@ -49,6 +51,7 @@ func New(o Options) *Router {
 		o.Index = kvindex.NewMemory(kvindex.MemoryConfig{})
 	}
 	r := &Router{index: o.Index, hooks: o.Hooks, seed: o.Seed, epoch: o.Epoch}
+	r.shared, _ = o.Index.(kvindex.Shared)
 	r.views.New = func() any { return new(view) }
 	r.catalog.Store(&catalog{})
 	return r
@@ -143,6 +146,7 @@ func (r *Router) decide(v *view, req *Request) (*Decision, error) {
 	if none := v.look(p, req); none != nil {
 		return nil, none
 	}
+	v.unshared = r.agreeUnheard(v.config)
 	if v.config.OnSaturation == Queue && !req.Waited && p.line.occupied() {
 		return nil, v.saturation(p) // those who wait come first
 	}
@@ -216,6 +220,9 @@ func (r *Router) FirstToken(d *Decision, now time.Time) {
 	d.firstAt = now
 	d.alone = d.asked.streamed && d.InFlight == 0 && d.member.dispatched.Load() == d.asked.dispatch
 	d.member.queue.FirstToken(&d.ticket, now)
+	if r.shared != nil {
+		d.member.publish(r.shared, d, now)
+	}
 }
 
 // Complete takes in what came of a decision: the slot is released, the index
@@ -235,6 +242,7 @@ func (r *Router) Complete(d *Decision, o feedback.Outcome) bool {
 	r.judge(d, o)
 	d.Pool.line.wake(d.slot.Count())
 	r.hooks.completed(d, o)
+	d.blocks = nil // the caller may use them again
 	return true
 }
 

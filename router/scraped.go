@@ -15,11 +15,12 @@ const (
 	causeRestart    = "restart"
 	causeSleep      = "sleep"
 	causeUnreported = "unreported"
+	causePeer       = "peer" // another router's horizon moved
 )
 
 // Causes returns all causes of a horizon's move, for metrics that exist from the start.
 func Causes() []string {
-	return []string{feedback.ShortfallMoved.String(), feedback.LossMoved.String(), causeRestart, causeSleep, causeUnreported}
+	return []string{feedback.ShortfallMoved.String(), feedback.LossMoved.String(), causeRestart, causeSleep, causeUnreported, causePeer}
 }
 
 // Scraped takes in what a look at an engine's metrics says of one backend of a pool: its

@@ -46,7 +46,7 @@ type view struct {
 	candidates []candidate
 	prompt     int // estimated tokens of the prompt
 	leastBad   bool
-	unshared   bool // replicas run without a fresh shared view
+	unshared   bool // routers have to agree without hearing of each other
 
 	depths []int
 }
@@ -55,7 +55,6 @@ type view struct {
 // backends out.
 func (v *view) look(p *Pool, req *Request) *NoBackendError {
 	v.config, v.request = p.config.Load(), req
-	v.unshared = v.config.Replicas > 1
 	members := *p.members.Load()
 	v.candidates = v.candidates[:0]
 	for _, m := range members {
@@ -141,7 +140,7 @@ func (v *view) measure(p *Pool) {
 			v.predict(c, bytesPerToken)
 		}
 		c.uncached = v.prompt - c.cached
-		c.queued = c.member.queue.Tokens(req.Now)
+		c.queued = c.member.queued(req.Now)
 		c.scale = weight / c.member.backend.Weight()
 		c.limit = p.limit(c.member, v.config, req.Now)
 	}

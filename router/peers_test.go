@@ -1,0 +1,187 @@
+package router
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+// TestThresholdOnTheSum: with 10 in flight from another router and a threshold of 12, the
+// third request of this one overflows, not the thirteenth.
+func TestThresholdOnTheSum(t *testing.T) {
+	r := New(Options{})
+	two := spec("pool", nil, "http://b1:80", "http://b2:80")
+	two.Config.ConcurrencyThreshold, two.Config.LoadFactor = 12, 0
+	p, err := r.AddPool(two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(2000, 0)
+	first := play(t, r, docRequest(p, "doc", now), time.Second, feedback.Usage{})
+	now = now.Add(10 * time.Second)
+	r.SetPeers([]PeerReport{{At: now, Loads: []Load{{Pool: p.Name(), Backend: first.Backend.ID, InFlight: 10}}}}, now)
+	for i := range 4 {
+		req := docRequest(p, "doc", now)
+		d, err := r.Route(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, want := d.Backend == first.Backend, i < 2; at != want {
+			t.Errorf("request %d: to the holder: %v, want %v (%s)", i+1, at, want, d.Explain())
+		}
+	}
+}
+
+func TestPeersCountUntilTheyAreSilent(t *testing.T) {
+	r, p := testPool(t, DefaultConfig(), 2)
+	b := p.Backends()[0]
+	now := time.Unix(2000, 0)
+	load := Load{Pool: p.Name(), Backend: b.ID, InFlight: 3, Backlog: feedback.Backlog{Tokens: 9000, Began: now}, PrefillRate: 3000}
+	slower := load
+	slower.PrefillRate = 1000
+	reports := []PeerReport{
+		{At: now, Loads: []Load{load}},
+		{At: now.Add(-time.Second), Loads: []Load{slower, {Pool: "another", Backend: b.ID, InFlight: 50}}},
+	}
+	for _, tc := range []struct {
+		after            time.Duration
+		inFlight, queued int
+	}{
+		{0, 6, 18_000},
+		{time.Second, 6, 17_000}, // at the slower of the rates
+		{1500 * time.Millisecond, 3, 4500},
+		{3 * time.Second, 0, 0},
+	} {
+		at := now.Add(tc.after)
+		r.SetPeers(reports, at)
+		s := p.Status(at)[0]
+		if s.InFlight != tc.inFlight || s.PeersInFlight != tc.inFlight || s.Queued != tc.queued {
+			t.Errorf("after %v: %d in flight (%d of peers), %d queued, want %d, %d", tc.after, s.InFlight, s.PeersInFlight, s.Queued, tc.inFlight, tc.queued)
+		}
+	}
+}
+
+func TestLoadsAreOwnAndNonZero(t *testing.T) {
+	r, p := testPool(t, DefaultConfig(), 3)
+	now := time.Unix(2000, 0)
+	d, err := r.Route(docRequest(p, "doc", now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetPeers([]PeerReport{{At: now, Loads: []Load{{Pool: p.Name(), Backend: p.Backends()[0].ID, InFlight: 5}}}}, now)
+	want := []Load{{Pool: p.Name(), Backend: d.Backend.ID, InFlight: 1, Backlog: feedback.Backlog{Tokens: 6400, Began: now}}}
+	if diff := cmp.Diff(want, r.Loads(nil, now)); diff != "" {
+		t.Errorf("loads (-want +got):\n%s", diff)
+	}
+	end := now.Add(time.Second)
+	r.Complete(d, feedback.Outcome{Now: end, Result: feedback.Success, FirstByte: true})
+	if got := r.Loads(nil, end); len(got) != 1 || got[0].InFlight != 0 || !got[0].Backlog.Progress.Equal(end) {
+		t.Errorf("progress is not told: %+v", got)
+	}
+	if got := r.Loads(nil, end.Add(peerSilence)); len(got) != 0 {
+		t.Errorf("an idle router tells of %+v", got)
+	}
+}
+
+// sharedIndex notes what is published.
+type sharedIndex struct {
+	kvindex.Index
+	published int
+}
+
+func (x *sharedIndex) Publish(_ kvindex.Holder, keys []kvindex.Key, _ kvindex.Stamp) {
+	x.published += len(keys)
+}
+
+// TestPublishedAtTheFirstByte: a prompt that the engine has begun to answer is told to the
+// others, once, and one that it never answered is not.
+func TestPublishedAtTheFirstByte(t *testing.T) {
+	x := &sharedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})}
+	r := New(Options{Index: x})
+	p, err := r.AddPool(spec("pool", nil, "http://b1:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(2000, 0)
+	failed, err := r.Route(docRequest(p, "doc", now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Complete(failed, feedback.Outcome{Now: now, Result: feedback.Unavailable})
+	if x.published != 0 {
+		t.Fatalf("%d blocks published of a request that failed", x.published)
+	}
+	d, err := r.Route(docRequest(p, "doc", now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.FirstToken(d, now.Add(time.Second))
+	if x.published != 100 {
+		t.Errorf("%d blocks published at the first token, want 100", x.published)
+	}
+	r.Complete(d, feedback.Outcome{Now: now.Add(2 * time.Second), Result: feedback.Success, FirstByte: true})
+	if x.published != 100 {
+		t.Errorf("%d blocks published in all, want 100", x.published)
+	}
+	if d.Keys() != nil {
+		t.Error("the keys are kept after the end")
+	}
+}
+
+// TestPeerHorizon: what another router found to be gone is gone here too, but not the
+// blocks of what is in flight.
+func TestPeerHorizon(t *testing.T) {
+	var causes []string
+	r := New(Options{Hooks: Hooks{HorizonMoved: func(_ *Pool, _ *backends.Backend, cause string, _ int) { causes = append(causes, cause) }}})
+	p, err := r.AddPool(spec("pool", nil, "http://b1:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(2000, 0)
+	play(t, r, docRequest(p, "old", now), time.Second, feedback.Usage{})
+	flying, err := r.Route(docRequest(p, "new", now.Add(2*time.Second)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	horizon := kvindex.Stamp(now.Add(3 * time.Second).UnixNano())
+	for range 2 { // a horizon that is known already is not news
+		r.PeerHorizon("pool", flying.Backend.ID, horizon, horizon)
+		r.PeerHorizon("pool", "nobody", horizon, horizon)
+		r.PeerHorizon("none", flying.Backend.ID, horizon, horizon)
+	}
+	s := p.Status(now.Add(4 * time.Second))[0]
+	if s.Index.Blocks != 100 || !s.Horizon.Equal(now.Add(3*time.Second)) {
+		t.Errorf("%d blocks, horizon %v: want those in flight, and the peer's horizon", s.Index.Blocks, s.Horizon)
+	}
+	if diff := cmp.Diff([]string{causePeer}, causes); diff != "" {
+		t.Errorf("moves (-want +got):\n%s", diff)
+	}
+}
+
+// TestAgreeUnheard: rendezvous order comes first only where routers do not hear of each
+// other.
+func TestAgreeUnheard(t *testing.T) {
+	one, several := DefaultConfig(), DefaultConfig()
+	several.Replicas = 2
+	for _, tc := range []struct {
+		sharing      Sharing
+		one, several bool
+	}{
+		{Alone, false, true},
+		{Fresh, false, false},
+		{Cut, true, true},
+	} {
+		r := New(Options{})
+		r.SetSharing(tc.sharing)
+		if got := r.agreeUnheard(&one); got != tc.one {
+			t.Errorf("%d, one router: %v", tc.sharing, got)
+		}
+		if got := r.agreeUnheard(&several); got != tc.several {
+			t.Errorf("%d, several: %v", tc.sharing, got)
+		}
+	}
+}
