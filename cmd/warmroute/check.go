@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmroute/warmroute/internal/cli"
 	"github.com/warmroute/warmroute/internal/config"
 )
 
@@ -23,7 +24,7 @@ everything that is wrong with it. The exit code is 0 for a valid file, 2 otherwi
 		Example: `  warmroute check-config --config warmroute.yaml
   warmroute check-config --config warmroute.yaml --show
   warmroute check-config --config warmroute.yaml -o json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 	}
 	s.addFile(cmd)
 	cmd.Flags().BoolVar(&show, "show", false, "print the configuration in force, defaults included, secrets redacted")
@@ -34,7 +35,7 @@ everything that is wrong with it. The exit code is 0 for a valid file, 2 otherwi
 			return err
 		}
 		if s.file == "" {
-			return badUsage(errors.New("check-config needs --config FILE"))
+			return cli.BadUsage(errors.New("check-config needs --config FILE"))
 		}
 		c, warnings, err := s.load()
 		switch {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmroute/warmroute/internal/cli"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/demo"
 )
@@ -41,39 +42,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	var usage *usageError
-	var shown *demo.UsageError
+	var usage *cli.UsageError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
-		for _, line := range config.Each(usage.err) {
+		for _, line := range config.Each(usage.Unwrap()) {
 			fmt.Fprintf(stderr, "warmroute: %v\n", line)
 		}
-		return exitUsage
-	case errors.As(err, &shown):
-		fmt.Fprintf(stderr, "warmroute: %v\n", shown)
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "warmroute: %v\n", err)
 	return exitFailure
-}
-
-// usageError is the caller's mistake: flags or a configuration.
-type usageError struct{ err error }
-
-// Error implements error.
-func (e *usageError) Error() string { return e.err.Error() }
-
-// Unwrap returns what is wrong.
-func (e *usageError) Unwrap() error { return e.err }
-
-// badUsage is a usageError, nil for nil.
-func badUsage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &usageError{err}
 }
 
 func newRoot() *cobra.Command {
@@ -103,14 +83,14 @@ overloaded.`,
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				hint = "did you mean " + near[0] + "?"
 			}
-			return badUsage(fmt.Errorf("unknown command %q: %s", args[0], hint))
+			return cli.BadUsage(fmt.Errorf("unknown command %q: %s", args[0], hint))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(newServe(), newCheckConfig(), newVersion(), demo.Command())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return badUsage(fmt.Errorf("%w (see %s --help)", plainly(cmd, err), cmd.CommandPath()))
+		return cli.BadUsage(fmt.Errorf("%w (see %s --help)", plainly(cmd, err), cmd.CommandPath()))
 	})
 	root.Version = buildInfo().String() // makes --version a flag
 	root.SetVersionTemplate("{{.Version}}")
@@ -140,14 +120,6 @@ func plainly(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s needs a value: --%s %s", flag.Name, flag.Name, value)
 }
 
-// noArgs refuses arguments that are not flags.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return badUsage(fmt.Errorf("%s takes no arguments, only flags: %q (see %s --help)", cmd.Name(), strings.Join(args, " "), cmd.CommandPath()))
-}
-
 // outputFlag adds -o to a command and returns a function that checks it.
 func outputFlag(cmd *cobra.Command) func() (asJSON bool, err error) {
 	format := cmd.Flags().StringP("output", "o", "text", "print in `FORMAT`: text or json")
@@ -156,6 +128,6 @@ func outputFlag(cmd *cobra.Command) func() (asJSON bool, err error) {
 		case "text", "json":
 			return *format == "json", nil
 		}
-		return false, badUsage(fmt.Errorf("--output: %q is not one of text, json", *format))
+		return false, cli.BadUsage(fmt.Errorf("--output: %q is not one of text, json", *format))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmroute/warmroute/internal/cli"
 	"github.com/warmroute/warmroute/internal/gateway"
 	"github.com/warmroute/warmroute/internal/telemetry"
 	"github.com/warmroute/warmroute/router"
@@ -36,7 +37,7 @@ stderr, one record for each request.`,
 		Example: `  warmroute serve --backend http://gpu-1:8000 --backend http://gpu-2:8000
   warmroute serve --config warmroute.yaml --log-format json
   warmroute serve --config warmroute.yaml --listen 127.0.0.1:8080 --strategy RANDOM`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &s) },
 	}
 	s.addFile(cmd)
@@ -65,7 +66,7 @@ func serve(cmd *cobra.Command, s *settings) error {
 	}
 	logger, err := telemetry.NewLogger(events, c.Log.Level, c.Log.Format)
 	if err != nil {
-		return badUsage(err)
+		return cli.BadUsage(err)
 	}
 	// The standard logger has one user: net/http, which quotes what engines send unasked.
 	// That may be text of a prompt or of what came of it.

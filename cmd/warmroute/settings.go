@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmroute/warmroute/internal/cli"
 	"github.com/warmroute/warmroute/internal/config"
 )
 
@@ -24,9 +25,9 @@ func (s *settings) addFile(cmd *cobra.Command) {
 func (s *settings) load() (*config.Config, []config.Warning, error) {
 	switch {
 	case s.file != "" && len(s.backends) > 0:
-		return nil, nil, badUsage(errors.New("--backend and --config exclude each other: name the backends in the file"))
+		return nil, nil, cli.BadUsage(errors.New("--backend and --config exclude each other: name the backends in the file"))
 	case s.file == "" && len(s.backends) == 0:
-		return nil, nil, badUsage(errors.New("there is nothing to route to: give --backend URL (repeat it for more), or --config FILE"))
+		return nil, nil, cli.BadUsage(errors.New("there is nothing to route to: give --backend URL (repeat it for more), or --config FILE"))
 	}
 	read := func() (*config.Config, []config.Warning, error) { return config.Load(s.file) }
 	if s.file == "" {
@@ -34,11 +35,11 @@ func (s *settings) load() (*config.Config, []config.Warning, error) {
 	}
 	c, _, err := read()
 	if err != nil {
-		return nil, nil, badUsage(err)
+		return nil, nil, cli.BadUsage(err)
 	}
 	warnings, err := c.Override(s.Overrides)
 	if err != nil {
-		return nil, nil, badUsage(err)
+		return nil, nil, cli.BadUsage(err)
 	}
 	return c, warnings, nil
 }

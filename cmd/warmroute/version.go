@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/warmroute/warmroute/internal/cli"
 )
 
 // version is set by the linker (-X main.version=…) in released binaries.
@@ -52,7 +54,7 @@ func newVersion() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  warmroute version -o json",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 	}
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/warmroute/warmroute/internal/cli"
 	"github.com/warmroute/warmroute/internal/enginesim"
 	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/router"
@@ -31,17 +32,7 @@ const (
 	outputJSON  = "json"
 )
 
-// UsageError is the caller's mistake: flags that make no sense, or a trace that cannot
-// be read.
-type UsageError struct{ err error }
-
-// Error implements error.
-func (e *UsageError) Error() string { return e.err.Error() }
-
-// Unwrap returns what is wrong.
-func (e *UsageError) Unwrap() error { return e.err }
-
-// Command returns `warmroute demo`. Its errors are a [*UsageError] where the caller is
+// Command returns `warmroute demo`. Its errors are a [*cli.UsageError] where the caller is
 // at fault.
 func Command() *cobra.Command {
 	cfg := DefaultConfig()
@@ -59,12 +50,7 @@ client and given in simulated seconds: the clock's time multiplied by --speed.`,
   warmroute demo --strategy RANDOM,PREFIX_AWARE --backends 8 --users 80
   warmroute demo --trace lmcache_agent_trace_miniswe.jsonl.gz
   warmroute demo --strategy PREFIX_AWARE --keep`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return &UsageError{fmt.Errorf("demo takes no arguments, only flags: %q (see %s --help)", strings.Join(args, " "), cmd.CommandPath())}
-		},
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer cancel()
@@ -89,7 +75,7 @@ client and given in simulated seconds: the clock's time multiplied by --speed.`,
 // execute runs the command once its flags are known.
 func execute(ctx context.Context, cmd *cobra.Command, cfg Config, o options) error {
 	if o.output != outputTable && o.output != outputJSON {
-		return &UsageError{fmt.Errorf("--output: %q is not one of %s, %s", o.output, outputTable, outputJSON)}
+		return cli.BadUsage(fmt.Errorf("--output: %q is not one of %s, %s", o.output, outputTable, outputJSON))
 	}
 	for i, s := range cfg.Strategies {
 		cfg.Strategies[i] = strings.ToUpper(strings.TrimSpace(s))
@@ -98,12 +84,12 @@ func execute(ctx context.Context, cmd *cobra.Command, cfg Config, o options) err
 		cfg.Requests = 0
 	}
 	if err := cfg.Validate(); err != nil {
-		return &UsageError{err}
+		return cli.BadUsage(err)
 	}
 	cmd.SilenceUsage = true // from here on nothing is wrong with the flags
 	text, err := o.load(cfg)
 	if err != nil {
-		return &UsageError{err}
+		return cli.BadUsage(err)
 	}
 	watch := newWatcher(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	if o.output == outputTable {

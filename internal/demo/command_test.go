@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmroute/warmroute/internal/cli"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -112,7 +113,7 @@ func TestCommandRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.says)
 		}
-		if _, ok := errors.AsType[*UsageError](err); !ok {
+		if _, ok := errors.AsType[*cli.UsageError](err); !ok {
 			t.Errorf("%v: %v is no UsageError", c.args, err)
 		}
 	}
