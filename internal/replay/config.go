@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/warmroute/warmroute/internal/enginesim"
@@ -125,8 +126,8 @@ func (c Config) Validate() error {
 	if c.Backends < 1 {
 		bad("backends: must be at least 1, are %d", c.Backends)
 	}
-	if c.Placement != ByRouter && c.Placement != Oracle {
-		bad("placement: %q is neither empty nor %s", c.Placement, Oracle)
+	if c.Placement != ByRouter && !slices.Contains(Placements(), c.Placement) {
+		bad("placement: %q is neither empty nor one of %v", c.Placement, Placements())
 	}
 	if c.BytesPerToken < 0 {
 		bad("bytes_per_token: must be above 0, is %v", c.BytesPerToken)

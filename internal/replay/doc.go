@@ -7,7 +7,7 @@
 // [router.Router], driven by one agenda of moments: arrivals, engine steps, scrapes,
 // aborts, faults. It calls the same Route, FirstToken, Complete and Scraped as the proxy
 // does, and holds no copy of any rule. A [workload.Source] says what is asked.
-// [Oracle] chooses in the place of a strategy, as a yardstick.
+// A [Placement] chooses in the place of a strategy, as a yardstick.
 //
 // Requests have no text. A prompt is a chain of [workload.Segment] values: runs of tokens known by
 // the name of their content. The engines cut the chain into blocks of tokens; the router

@@ -61,8 +61,8 @@ func (f *Fleet) route(at time.Duration, ask workload.Request) {
 		Prefix: fl.prefix(seed), Route: "chat", Streamed: true,
 	}
 	req.Rendezvous, req.HasPrefix = kvindex.RendezvousKey(fl.keys, f.config.Router.BlockBytes, "")
-	if f.config.Placement == Oracle {
-		req.Pin = f.foresee(fl, req.Random).backend.ID
+	if f.config.Placement != ByRouter {
+		req.Pin = f.place(fl, &req)
 	}
 	f.result.Requests++
 	decision, err := f.router.Route(&req)
@@ -179,6 +179,7 @@ func (fl *flight) firstToken(at time.Duration) {
 	if fl.decision == nil {
 		return
 	}
+	fl.node.lastFirst = at
 	fl.fleet.result.firstToken(fl, at-fl.at)
 	fl.fleet.router.FirstToken(fl.decision, clock(at))
 	fl.leaveIfPlanned(at)

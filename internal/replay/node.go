@@ -20,7 +20,8 @@ type node struct {
 	cachingOff bool
 	started    time.Duration // of the process
 	boots      uint64
-	flights    []*flight // what it has not finished
+	flights    []*flight     // what it has not finished
+	lastFirst  time.Duration // when the router last saw a first token
 
 	due    time.Duration // of the step noted last
 	noted  bool

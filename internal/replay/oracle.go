@@ -2,20 +2,6 @@ package replay
 
 import "github.com/warmroute/warmroute/internal/enginesim"
 
-// Placement names who chooses the engine of a request.
-type Placement string
-
-// The placements. Strategies are a matter of the router's own configuration.
-const (
-	// ByRouter is the router's strategy.
-	ByRouter Placement = ""
-	// Oracle knows what no router can: what each engine's cache holds of the prompt at
-	// this moment, and the tokens that each engine has still to prefill. It takes the
-	// engine where oracleWeight × the prompt's uncached tokens and that queue are least.
-	// It looks no further ahead than that, so it is a yardstick and not a bound.
-	Oracle Placement = "ORACLE"
-)
-
 // oracleWeight is what an uncached token of the prompt counts against one that is queued
 // before it: it also delays whoever comes next.
 const oracleWeight = 2

@@ -1,0 +1,89 @@
+package replay
+
+import (
+	"math"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/router"
+)
+
+// candidate is an engine in rotation, as a router can know it when a request arrives.
+type candidate struct {
+	node *node
+	// share is the part of the prompt that the router's index has of it, 0..1.
+	share float64
+	// affinity is its place in the prefix's own order, the highest first, whatever its
+	// load and cache.
+	affinity uint64
+	// inFlight are its requests in flight, waiting those of them without a first token.
+	inFlight, waiting int
+	// backlog estimates the tokens that it has still to prefill, nothing of any prompt
+	// being cached.
+	backlog int
+	// draw is a random value that settles ties, the lowest first.
+	draw uint64
+}
+
+// candidates are the engines in rotation. For a prompt without a usable prefix their order
+// of affinity is random.
+func (f *Fleet) candidates(fl *flight, req *router.Request) []candidate {
+	depths := make([]int, f.index.Holders())
+	f.index.Match(fl.keys, depths)
+	prefix := req.Random
+	if req.HasPrefix {
+		prefix = uint64(req.Rendezvous)
+	}
+	var all []candidate
+	for i, status := range f.pool.Status(req.Now) { // in the order of nodes
+		if status.State != backends.Up {
+			continue
+		}
+		n := f.nodes[i]
+		c := candidate{
+			node:     n,
+			share:    ratio(depths[n.holder]*f.config.Router.BlockBytes, fl.stream),
+			affinity: mix(prefix ^ mix(uint64(n.number))),
+			inFlight: status.InFlight,
+			draw:     mix(req.Random ^ uint64(n.number)),
+		}
+		c.waiting, c.backlog = n.unanswered(fl.at, status.PrefillRate)
+		all = append(all, c)
+	}
+	return all
+}
+
+// unanswered are the requests that came through the router and have no first token yet:
+// how many, and how many tokens of their whole prompts are still to prefill at a moment,
+// when the engine prefills rate tokens a second.
+func (n *node) unanswered(at time.Duration, rate float64) (requests, tokens int) {
+	backlog := feedback.Backlog{Progress: clock(n.lastFirst)}
+	for _, fl := range n.flights {
+		if fl.decision != nil && !fl.first {
+			requests++
+			backlog = backlog.Add(feedback.Backlog{Tokens: int64(fl.prompt), Began: clock(fl.at)})
+		}
+	}
+	return requests, backlog.Left(clock(at), rate)
+}
+
+// loadBound is how much of the mean load an engine may have, where load is bounded.
+const loadBound = 1.25
+
+// withinBound returns the candidates that, this request included, have no more than
+// loadBound × the mean in flight. There always is one.
+func withinBound(all []candidate) []candidate {
+	total := 1
+	for _, c := range all {
+		total += c.inFlight
+	}
+	bound := int(math.Ceil(loadBound * float64(total) / float64(len(all))))
+	var within []candidate
+	for _, c := range all {
+		if c.inFlight+1 <= bound {
+			within = append(within, c)
+		}
+	}
+	return within
+}
