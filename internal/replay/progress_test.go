@@ -52,14 +52,13 @@ func TestProgressEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestPrefillShares(t *testing.T) {
-	r := Result{Backends: []int{2, 1, 1}, Samples: []Sample{
+func TestPrefilled(t *testing.T) {
+	r := Result{Backends: []int{2, 1, 0}, Samples: []Sample{
 		{Backend: 0, Prompt: 100, Cached: 80},
 		{Backend: 0, Prompt: 100, Cached: 90},
 		{Backend: 1, Prompt: 100, Cached: 40},
-		{Backend: 2, Prompt: 100, Cached: 90},
 	}}
-	if least, most := r.PrefillShares(); least != 0.1 || most != 0.6 {
-		t.Errorf("shares %v..%v, want 0.1..0.6", least, most)
+	if diff := cmp.Diff([]int{30, 60, 0}, r.Prefilled()); diff != "" {
+		t.Errorf("prefilled tokens (-want +got):\n%s", diff)
 	}
 }

@@ -229,16 +229,13 @@ func (r *Result) Shares() (least, most float64) {
 	return ratio(slices.Min(r.Backends), total), ratio(slices.Max(r.Backends), total)
 }
 
-// PrefillShares are the smallest and the largest part that one backend had of the prompt
-// tokens that were not cached.
-func (r *Result) PrefillShares() (least, most float64) {
-	uncached := make([]int, len(r.Backends))
-	total := 0
+// Prefilled are the prompt tokens that were not cached, by backend.
+func (r *Result) Prefilled() []int {
+	tokens := make([]int, len(r.Backends))
 	for _, s := range r.Samples {
-		uncached[s.Backend] += s.Prompt - s.Cached
-		total += s.Prompt - s.Cached
+		tokens[s.Backend] += s.Prompt - s.Cached
 	}
-	return ratio(slices.Min(uncached), total), ratio(slices.Max(uncached), total)
+	return tokens
 }
 
 // OverflowShare is the part of the admitted requests for which a better backend was full.
