@@ -41,10 +41,10 @@ func TestOracleOnDocs(t *testing.T) {
 }
 
 func TestOracleOnConversation(t *testing.T) {
-	requests := conversation(t, 1.1)
+	w := conversation(t, 1.1)
 	c := conversationConfig()
 	c.Router.Strategy = router.LeastExpectedTTFT
-	beside(t, "conversation x1.1", c, requests[len(requests)-1].At, func() workload.Source { return workload.NewBlockTrace(requests, 512) })
+	beside(t, "conversation x1.1", c, time.Hour*10/11, func() workload.Source { return w.Play(c.Seed) })
 }
 
 // beside compares the strategy with the oracle: P50, P90 and mean TTFT within 8 % where
@@ -144,10 +144,10 @@ func TestLossOnBusyDocs(t *testing.T) {
 // remains untrue is.
 func TestLossOnConversation(t *testing.T) {
 	const at = 27 * time.Minute
-	requests := conversation(t, 1.1)
+	w := conversation(t, 1.1)
 	c := conversationConfig()
 	c.Router.Strategy = router.LeastExpectedTTFT
-	calm, closed, open := lose(t, c, at, []int{0, 2, 4, 6}, func() workload.Source { return workload.NewBlockTrace(requests, 512) })
+	calm, closed, open := lose(t, c, at, []int{0, 2, 4, 6}, func() workload.Source { return w.Play(c.Seed) })
 	report(t, c.Router.Strategy, calm, closed, open)
 	left, leftOpen := remains(closed), remains(open)
 	t.Logf("untrue after %d answers from each: %.1f %% of the entries that the losses made so, without feedback %.1f %%",

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -26,6 +25,8 @@ type ChatConfig struct {
 	ThinkMean time.Duration
 	// PromptMax ends a conversation whose next prompt would be longer, in tokens.
 	PromptMax int
+	// Load multiplies Rate. 0 is 1.
+	Load float64
 }
 
 // DefaultChatConfig is 17 requests a second for an hour.
@@ -40,17 +41,26 @@ func DefaultChatConfig() ChatConfig {
 
 // Validate names the first field that makes no sense.
 func (c ChatConfig) Validate() error {
-	switch {
-	case !(c.Rate > 0) || c.Duration <= 0:
-		return fmt.Errorf("chat: rate %v and duration %v must be above 0", c.Rate, c.Duration)
-	case !(c.TurnsMean >= 1) || c.TurnsMax < 1:
-		return fmt.Errorf("chat: turns_mean %v and turns_max %d must be at least 1", c.TurnsMean, c.TurnsMax)
-	case !(c.FirstMean > 0) || !(c.NextMean > 0) || !(c.AnswerMean > 0) || !(c.Sigma >= 0):
-		return fmt.Errorf("chat: lengths %v, %v and %v must be above 0, and sigma %v not negative", c.FirstMean, c.NextMean, c.AnswerMean, c.Sigma)
-	case c.ThinkMean < 0 || c.PromptMax < 1:
-		return fmt.Errorf("chat: think_mean %v must not be negative, prompt_max %d at least 1", c.ThinkMean, c.PromptMax)
+	return firstWrong(
+		KindChat,
+		checkArrivals(c.Rate, c.Duration, c.Load),
+		within("turns_mean", c.TurnsMean, 1, 1e6),
+		within("turns_max", c.TurnsMax, 1, 1e6),
+		within("first_mean", c.FirstMean, 1, maxTokens),
+		within("next_mean", c.NextMean, 1, maxTokens),
+		within("answer_mean", c.AnswerMean, 1, maxTokens),
+		within("sigma", c.Sigma, 0, 10),
+		within("think_mean", c.ThinkMean, 0, maxSpan),
+		within("prompt_max", c.PromptMax, 1, maxTokens),
+	)
+}
+
+// Workload returns the workload, to be played.
+func (c ChatConfig) Workload() (*Workload, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
 	}
-	return nil
+	return &Workload{Name: KindChat, Play: func(seed uint64) Source { return NewChat(c, seed) }}, nil
 }
 
 // Chat is the workload "chat". It implements [Source].
@@ -65,7 +75,7 @@ type Chat struct {
 // NewChat returns the workload. The configuration must be valid.
 func NewChat(c ChatConfig, seed uint64) *Chat {
 	s := &Chat{config: c, rng: rand.New(rand.NewPCG(seed, 0x63686174)), name: mix(seed ^ 0x63686174)}
-	s.starts = make([]time.Duration, int(c.Rate/c.TurnsMean*c.Duration.Seconds()))
+	s.starts = make([]time.Duration, int(c.Rate*loadFactor(c.Load)/c.TurnsMean*c.Duration.Seconds()))
 	for i := range s.starts {
 		s.starts[i] = time.Duration(s.rng.Float64() * float64(c.Duration))
 	}
@@ -119,5 +129,5 @@ func (s *Chat) fresh() uint64 {
 // length draws a length in tokens.
 func (s *Chat) length(mean float64) int {
 	mu := math.Log(mean) - s.config.Sigma*s.config.Sigma/2
-	return max(int(math.Exp(mu+s.config.Sigma*s.rng.NormFloat64())), 1)
+	return max(int(min(math.Exp(mu+s.config.Sigma*s.rng.NormFloat64()), maxTokens)), 1)
 }

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -27,6 +26,8 @@ type DocsConfig struct {
 	// Users, when not 0, closes the loop: that many users ask one question after the
 	// other, until Duration.
 	Users int
+	// Load multiplies Rate, or Users. 0 is 1.
+	Load float64
 }
 
 // DefaultDocsConfig is 1,400 documents of 8,000 tokens and 3.5 requests a second for an
@@ -44,17 +45,46 @@ const minQuestion = 20
 
 // Validate names the first field that makes no sense.
 func (c DocsConfig) Validate() error {
-	switch {
-	case c.Documents < 1 || c.DocumentTokens < 1:
-		return fmt.Errorf("docs: documents %d and document_tokens %d must be at least 1", c.Documents, c.DocumentTokens)
-	case !(c.Zipf >= 0) || !(c.QuestionMean >= 0) || !(c.QuestionSpread >= 0) || !(c.OutputMean >= 0):
-		return fmt.Errorf("docs: zipf %v, question %v ± %v and output %v must not be negative", c.Zipf, c.QuestionMean, c.QuestionSpread, c.OutputMean)
-	case c.Users < 0 || c.Users == 0 && !(c.Rate > 0):
-		return fmt.Errorf("docs: rate %v must be above 0, or users %d", c.Rate, c.Users)
-	case c.Duration <= 0:
-		return fmt.Errorf("docs: duration %v must be above 0", c.Duration)
+	arrivals := within("users, with load,", c.users(), 0, maxUsers)
+	if c.Users == 0 {
+		arrivals = checkArrivals(c.Rate, c.Duration, c.Load)
 	}
-	return nil
+	return firstWrong(
+		KindDocs,
+		checkLoad(c.Load),
+		within("documents", c.Documents, 1, maxGenerated),
+		within("document_tokens", c.DocumentTokens, 1, maxTokens),
+		within("zipf", c.Zipf, 0, 10),
+		within("question_mean", c.QuestionMean, 0, maxTokens),
+		within("question_spread", c.QuestionSpread, 0, maxTokens),
+		within("output_mean", c.OutputMean, 0, maxTokens),
+		arrivals,
+		within("duration", c.Duration, 1, maxSpan),
+	)
+}
+
+// Workload returns the workload, to be played.
+func (c DocsConfig) Workload() (*Workload, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Workload{Name: KindDocs, Requests: c.arrivals(), Play: func(seed uint64) Source { return NewDocs(c, seed) }}, nil
+}
+
+// arrivals is how many requests come by themselves, 0 where users wait for answers.
+func (c DocsConfig) arrivals() int {
+	if c.Users > 0 {
+		return 0
+	}
+	return int(c.Rate * loadFactor(c.Load) * c.Duration.Seconds())
+}
+
+// users is how many users there are, with the load.
+func (c DocsConfig) users() int {
+	if c.Users == 0 {
+		return 0
+	}
+	return max(int(math.Round(float64(c.Users)*loadFactor(c.Load))), 1)
 }
 
 // Docs is the workload "docs". It implements [Source].
@@ -63,32 +93,31 @@ type Docs struct {
 	rng      *rand.Rand
 	weights  []float64 // cumulated popularity
 	arrivals []time.Duration
+	users    int
 	names    uint64
 	made     int
 }
 
 // NewDocs returns the workload. The configuration must be valid.
 func NewDocs(c DocsConfig, seed uint64) *Docs {
-	d := &Docs{config: c, rng: rand.New(rand.NewPCG(seed, 0x646f6373)), names: mix(seed ^ 0x646f6373)}
+	d := &Docs{config: c, rng: rand.New(rand.NewPCG(seed, 0x646f6373)), users: c.users(), names: mix(seed ^ 0x646f6373)}
 	total := 0.0
 	for rank := range c.Documents {
 		total += math.Pow(float64(rank+1), -c.Zipf)
 		d.weights = append(d.weights, total)
 	}
-	if c.Users == 0 {
-		d.arrivals = make([]time.Duration, int(c.Rate*c.Duration.Seconds()))
-		for i := range d.arrivals {
-			d.arrivals[i] = time.Duration(d.rng.Float64() * float64(c.Duration))
-		}
-		slices.Sort(d.arrivals)
+	d.arrivals = make([]time.Duration, c.arrivals())
+	for i := range d.arrivals {
+		d.arrivals[i] = time.Duration(d.rng.Float64() * float64(c.Duration))
 	}
+	slices.Sort(d.arrivals)
 	return d
 }
 
 // Next implements [Source].
 func (d *Docs) Next() (Request, bool) {
 	if d.config.Users > 0 {
-		if d.made == d.config.Users {
+		if d.made >= d.users {
 			return Request{}, false
 		}
 		return d.ask(0), true

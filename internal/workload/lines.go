@@ -48,6 +48,10 @@ func eachLine(r io.Reader, use func(line []byte) error) error {
 	bounded := &io.LimitedReader{R: plain, N: MaxTraceBytes + 1}
 	lines := bufio.NewScanner(bounded)
 	lines.Buffer(make([]byte, 64<<10), MaxLineBytes)
+	lines.Split(func(data []byte, ended bool) (int, []byte, error) {
+		// What there is of a line when reading fails is not that line.
+		return bufio.ScanLines(data, ended && lines.Err() == nil && bounded.N > 0)
+	})
 	number := 0
 	for lines.Scan() {
 		number++
@@ -63,6 +67,8 @@ func eachLine(r io.Reader, use func(line []byte) error) error {
 		err = errTooLarge
 	case errors.Is(err, bufio.ErrTooLong):
 		err = errTooLong
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("the gzip file is cut short: %w", err)
 	case err == nil:
 		return nil
 	}

@@ -37,7 +37,7 @@ type lmcacheMessage struct {
 // is a [*LineError].
 func LoadLMCache(r io.Reader) (Text, error) {
 	b := newTraceBuilder()
-	err := eachLine(r, func(raw []byte) error {
+	err := eachRecord(r, func(raw []byte) error {
 		var line lmcacheLine
 		if err := json.Unmarshal(raw, &line); err != nil {
 			return fmt.Errorf("not a request of an LMCache agent trace: %w", err)
@@ -48,7 +48,7 @@ func LoadLMCache(r io.Reader) (Text, error) {
 		return Text{}, err
 	}
 	if len(b.sessions) == 0 {
-		return Text{}, &LineError{Line: 1, Err: errors.New("the trace holds no requests")}
+		return Text{}, errNoRequests
 	}
 	return Text{Name: "LMCache agent trace", Sessions: b.text()}, nil
 }
@@ -69,7 +69,7 @@ func (b *traceBuilder) add(line *lmcacheLine) error {
 	b.append(*line.SessionID, time.Duration(*line.Timestamp)*time.Microsecond, Turn{
 		Messages:     messages,
 		Whole:        true,
-		OutputTokens: max(1, (len(line.Output)+BytesPerToken-1)/BytesPerToken),
+		OutputTokens: reckonTokens(len(line.Output)),
 	})
 	return nil
 }

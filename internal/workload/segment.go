@@ -26,3 +26,6 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94D049BB133111EB
 	return x ^ x>>31
 }
+
+// nameOf names one of the contents of a scope.
+func nameOf(scope, which uint64) uint64 { return mix(mix(scope) ^ which) }

@@ -15,6 +15,9 @@ const (
 // BytesPerToken is what workloads reckon a token at where they only have text.
 const BytesPerToken = 4
 
+// reckonTokens is how many tokens a text of so many bytes is reckoned at, at least 1.
+func reckonTokens(bytes int) int { return max(1, (bytes+BytesPerToken-1)/BytesPerToken) }
+
 // Message is one message of a chat.
 type Message struct {
 	// Role is who speaks, one of the Role constants or what a trace says.

@@ -1,0 +1,68 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Bounds of one request, and of the time that a workload goes over: what exceeds them is a
+// mistake and not a workload.
+const (
+	maxTokens = 1 << 24
+	maxSpan   = 366 * 24 * time.Hour
+	// maxStream bounds a prompt in bytes.
+	maxStream = 1 << 30
+	// maxGenerated bounds the requests of a generated workload, maxUsers who ask at once.
+	maxGenerated = 10_000_000
+	maxUsers     = 1_000_000
+)
+
+// firstWrong is the first error of the fields of a workload's configuration.
+func firstWrong(workload string, fields ...error) error {
+	if err := cmp.Or(fields...); err != nil {
+		return fmt.Errorf("%s: %w", workload, err)
+	}
+	return nil
+}
+
+// within refuses a field whose value is out of bounds or no number.
+func within[T int | float64 | time.Duration](field string, value, least, most T) error {
+	if value >= least && value <= most {
+		return nil
+	}
+	return fmt.Errorf("%s: must be in %v..%v, is %v", field, least, most, value)
+}
+
+// checkArrivals refuses a rate of requests, for a duration, that makes no sense.
+func checkArrivals(rate float64, duration time.Duration, load float64) error {
+	if err := cmp.Or(within("rate", rate, 1e-6, 1e6), within("duration", duration, 1, maxSpan), checkLoad(load)); err != nil {
+		return err
+	}
+	if n := rate * loadFactor(load) * duration.Seconds(); n > maxGenerated {
+		return fmt.Errorf("rate: %v, with load and duration, is %.0f requests, and %d can be had", rate, n, maxGenerated)
+	}
+	return nil
+}
+
+// checkTokens refuses a length that is missing or makes no sense.
+func checkTokens(field string, tokens *int, least int) error {
+	switch {
+	case tokens == nil:
+		return fmt.Errorf("%q is missing", field)
+	case *tokens < least || *tokens > maxTokens:
+		return fmt.Errorf("%q: %d tokens are not in %d..%d", field, *tokens, least, maxTokens)
+	}
+	return nil
+}
+
+// toTime returns a recorded time, a number of units from the beginning.
+func toTime(field string, value *float64, unit time.Duration) (time.Duration, error) {
+	if value == nil {
+		return 0, fmt.Errorf("%q is missing", field)
+	}
+	if most := float64(maxSpan / unit); !(*value >= 0 && *value <= most) {
+		return 0, fmt.Errorf("%q: %v is not in 0..%v, a year", field, *value, most)
+	}
+	return time.Duration(*value * float64(unit)), nil
+}
