@@ -52,6 +52,7 @@ var layers = []place{
 		// A replay is a workload sent through the router to modelled engines.
 		also: []string{"internal/enginesim", "internal/workload"},
 	},
+	{path: "internal/replay/report", layer: 4, kind: pure}, // what came of replays, for people and programs
 
 	// The I/O of the nouns above.
 	{path: "backends/transport", layer: 3, kind: outer},
