@@ -22,7 +22,7 @@ func (c *Config) PoolSpecs() []router.PoolSpec {
 	for _, p := range c.Pools {
 		spec := router.PoolSpec{
 			Name:     p.Name,
-			Config:   p.Routing.router(),
+			Config:   p.Routing.Router(),
 			Ejection: backends.Ejection(p.Ejection),
 			Backends: p.specs(),
 		}
@@ -67,23 +67,6 @@ func (c *Config) TransportConfig() transport.Config {
 // ScrapeConfig returns how the engines' metrics are read, where scrape.enabled says so.
 func (c *Config) ScrapeConfig() scrape.Config {
 	return scrape.Config{Interval: c.Scrape.Interval, Timeout: c.Scrape.Timeout, Path: c.Scrape.Path}
-}
-
-// router returns the settings as the router names them.
-func (r Routing) router() router.Config {
-	return router.Config{
-		Strategy:             r.Strategy,
-		PrefixLength:         r.PrefixLength,
-		ConcurrencyThreshold: r.ConcurrencyThreshold,
-		MinMatchRatio:        r.MinMatchRatio,
-		LoadFactor:           r.LoadFactor,
-		QueueGuard:           r.QueueGuard,
-		W:                    r.W,
-		OnSaturation:         r.OnSaturation,
-		PromptCacheKey:       r.PromptCacheKey,
-		Replicas:             r.Replicas,
-		BlockBytes:           r.BlockBytes,
-	}
 }
 
 // parseURL returns the identity of a backend. Unlike the registry's, its errors

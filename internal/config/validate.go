@@ -260,7 +260,7 @@ func (v *validation) pool(p *Pool, path string) {
 			v.fail(fmt.Sprintf("%s.models[%d]", path, i), "a model needs a name")
 		}
 	}
-	routing := p.Routing.router()
+	routing := p.Routing.Router()
 	if !slices.Contains(router.Strategies(), routing.Strategy) {
 		v.oneOf(path+".routing.strategy", routing.Strategy, router.Strategies()...)
 		routing.Strategy = router.PrefixAware
