@@ -29,6 +29,7 @@ func plainProfile() Profile {
 // out by hand. Blocks have 4 tokens unless a script says otherwise.
 //
 //	engine [block=4] [kv=64] [budget=64] [seqs=8] [partial] [nocache] [recount]
+//	       [overhead=MS] [attention=US] [context=US]   per request, per pair of tokens, per token of context
 //	submit NAME prompt=N [out=N] [ids=LETTERS] [at=MS] [skip]   ids: one letter a block
 //	step [n=N]       the next N steps' events
 //	run              all steps until idle
@@ -85,8 +86,12 @@ func (s *script) do(t *testing.T, d *datadriven.TestData) (string, error) {
 	if d.Cmd == "engine" {
 		var err error
 		s.byName = make(map[string]*Sequence)
+		profile := plainProfile()
+		profile.RequestOverhead = time.Duration(a.num("overhead", 0)) * time.Millisecond
+		profile.AttentionPerPair = 1e3 * float64(a.num("attention", 0))
+		profile.PerContextToken = 1e3 * float64(a.num("context", 0))
 		s.engine, err = New(Config{
-			Profile: plainProfile(), BlockSize: a.num("block", 4), KVTokens: a.num("kv", 64),
+			Profile: profile, BlockSize: a.num("block", 4), KVTokens: a.num("kv", 64),
 			MaxBatchedTokens: a.num("budget", 64), MaxSeqs: a.num("seqs", 8), MaxModelLen: a.num("len", 0),
 			AdmitPartial: a.flag("partial"), DisablePrefixCaching: a.flag("nocache"), RecountLookups: a.flag("recount"),
 		})
