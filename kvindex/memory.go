@@ -40,7 +40,7 @@ type MemoryConfig struct {
 // each backend has its own recency list, whose evictions clear the bits. Match
 // takes only read locks of shards and allocates nothing.
 //
-// Lock order: Memory.mu, then residency.mu, then shard.mu.
+// Lock order: Memory.mu, then residency.merging, residency.mu, shard.mu.
 type Memory struct {
 	config MemoryConfig
 

@@ -3,8 +3,6 @@ package kvindex
 import (
 	"sort"
 	"sync"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // residency is what one backend is believed to hold, in order of last use. The
@@ -14,30 +12,29 @@ type residency struct {
 	plane *plane
 	mask  uint64
 
-	mu       sync.Mutex // not to be taken after a shard's lock
-	list     *simplelru.LRU[Key, entry]
-	latest   Stamp // of the newest entry; every record gets a later one
-	capacity int   // what the engine can hold
-	share    int   // what the index may spend on this backend
-	evicted  uint64
-	removing bool // entries leave because they were taken back or forgotten, not pushed out
-	closed   bool
-}
+	merging sync.Mutex // held while the list is gone through; not to be taken after mu
 
-type entry struct {
-	lastUse Stamp
-	status  Status
+	mu        sync.Mutex // not to be taken after a shard's lock
+	list      *recency
+	latest    Stamp // of the newest entry; every record gets a later one
+	horizon   Stamp // up to which everything was forgotten
+	restored  Stamp // of the newest entry when something was last restored
+	capacity  int   // what the engine can hold
+	share     int   // what the index may spend on this backend
+	evicted   uint64
+	removing  bool // entries leave because they were taken back or forgotten, not pushed out
+	restoring bool // entries are being restored that readers do not find yet
+	closed    bool
 }
 
 func newResidency(p *plane, bit, capacity int) *residency {
 	r := &residency{plane: p, mask: 1 << bit, capacity: capacity, share: capacity}
-	// simplelru fails only for a size below 1.
-	r.list, _ = simplelru.NewLRU(max(capacity, 1), r.onRemove)
+	r.list = newRecency(max(capacity, 1), r.onLeave)
 	return r
 }
 
-// onRemove keeps the readers' side in step with the list. r.mu is held.
-func (r *residency) onRemove(key Key, _ entry) {
+// onLeave keeps the readers' side in step with the list. r.mu is held.
+func (r *residency) onLeave(key Key) {
 	r.plane.unset(key, r.mask)
 	if !r.removing {
 		r.evicted++
@@ -50,35 +47,35 @@ func (r *residency) setCapacity(blocks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.capacity = blocks
-	r.list.Resize(r.bound())
+	r.list.resize(r.bound())
 }
 
 func (r *residency) setShare(blocks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.share = blocks
-	r.list.Resize(r.bound())
+	r.list.resize(r.bound())
 }
 
 func (r *residency) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed, r.removing = true, true
-	r.list.Purge()
+	r.list.purge()
 }
 
 func (r *residency) stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Stats{Blocks: r.list.Len(), Capacity: r.bound(), Evicted: r.evicted}
+	return Stats{Blocks: r.list.len(), Capacity: r.bound(), Evicted: r.evicted}
 }
 
-// depth returns how many leading keys the list holds. r.mu is held.
+// depth returns how many leading keys readers find. r.mu is held.
 func (r *residency) depth(keys []Key) int {
 	low, high := 0, len(keys)
 	for low < high {
 		mid := int(uint(low+high) >> 1)
-		if r.list.Contains(keys[mid]) {
+		if r.plane.get(keys[mid])&r.mask != 0 {
 			low = mid + 1
 		} else {
 			high = mid
@@ -99,21 +96,22 @@ func (r *residency) record(keys []Key, now Stamp, status Status) Receipt {
 	receipt := Receipt{Before: r.depth(keys), Recorded: len(keys), Stamp: r.latest}
 	r.readUses(keys[:receipt.Before], &receipt.Uses)
 	fresh := entry{lastUse: r.latest, status: status}
+	whole := true
 	for i := len(keys) - 1; i >= 0; i-- {
 		kept := fresh
 		if i < receipt.Before {
-			if known, ok := r.list.Peek(keys[i]); ok {
-				kept.status = max(known.status, status)
-			}
+			known, ok := r.list.peek(keys[i])
+			kept.status = max(known.status, status)
+			whole = whole && ok
 		}
-		r.list.Add(keys[i], kept)
+		r.list.touch(keys[i], kept)
 	}
 	// The readers' side is filled head first, so that a match that runs
 	// meanwhile sees a shorter prefix, never one with a hole. Blocks that were
 	// known need it only when making room for the tail may have pushed them out
-	// before they were touched.
+	// before they were touched, or where what was restored had a hole.
 	unseen := keys[receipt.Before:]
-	if r.evicted != evicted {
+	if r.evicted != evicted || !whole {
 		unseen = keys
 	}
 	for _, key := range unseen {
@@ -126,7 +124,7 @@ func (r *residency) record(keys []Key, now Stamp, status Status) Receipt {
 // Last uses only fall along a chain, so a run's end is found by bisection.
 func (r *residency) readUses(keys []Key, uses *[MaxUses]Use) {
 	lastUse := func(i int) Stamp {
-		known, _ := r.list.Peek(keys[i])
+		known, _ := r.list.peek(keys[i])
 		return known.lastUse
 	}
 	start := 0
@@ -144,17 +142,20 @@ func (r *residency) readUses(keys []Key, uses *[MaxUses]Use) {
 func (r *residency) retract(keys []Key, receipt Receipt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.restoring || receipt.Stamp <= r.restored {
+		return // what was restored may rest on these blocks
+	}
 	r.removing = true
 	defer func() { r.removing = r.closed }()
 	for i := min(receipt.Recorded, len(keys)) - 1; i >= receipt.Before; i-- {
-		known, ok := r.list.Peek(keys[i])
+		known, ok := r.list.peek(keys[i])
 		if !ok {
 			continue // pushed out already
 		}
 		if known.status != Predicted || known.lastUse != receipt.Stamp {
 			return // somebody else uses it, and so all before it
 		}
-		r.list.Remove(keys[i])
+		r.list.remove(keys[i])
 	}
 }
 
@@ -180,12 +181,13 @@ func (r *residency) forgetSome(horizon Stamp) int {
 	defer r.mu.Unlock()
 	r.removing = true
 	defer func() { r.removing = r.closed }()
+	r.horizon = max(r.horizon, horizon)
 	for n := range forgetBatch {
-		_, oldest, ok := r.list.GetOldest()
+		oldest, ok := r.list.oldest()
 		if !ok || oldest.lastUse > horizon {
 			return n
 		}
-		r.list.RemoveOldest()
+		r.list.removeOldest()
 	}
 	return forgetBatch
 }

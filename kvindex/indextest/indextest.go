@@ -347,6 +347,8 @@ type model struct {
 	capacity int
 	held     map[string][]modelEntry // most recently used last
 	clock    kvindex.Stamp
+	horizon  map[string]kvindex.Stamp // up to which everything was forgotten
+	restored map[string]kvindex.Stamp // when something was last restored
 }
 
 type modelEntry struct {
