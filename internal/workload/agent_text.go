@@ -2,7 +2,6 @@ package workload
 
 import (
 	"io"
-	"math"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -30,15 +29,7 @@ type AgentTextConfig struct {
 
 // Validate names the first field that makes no sense.
 func (c AgentTextConfig) Validate() error {
-	return firstWrong(KindAgentText, within("users", c.Users, 0, maxUsers), checkLoad(c.Load))
-}
-
-// users is how many users there are, with the load.
-func (c AgentTextConfig) users() int {
-	if c.Users == 0 {
-		c.Users = DefaultAgentTextUsers
-	}
-	return max(int(math.Round(float64(c.Users)*loadFactor(c.Load))), 1)
+	return firstWrong(KindAgentText, checkUsers(c.Users, c.Load))
 }
 
 // ReadAgentText reads what [LoadLMCache] does and keeps of the text which parts of it are
@@ -50,11 +41,14 @@ func ReadAgentText(r io.Reader, c AgentTextConfig) (*Workload, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	if c.Users == 0 {
+		c.Users = DefaultAgentTextUsers
+	}
 	text, err := LoadLMCache(r)
 	if err != nil {
 		return nil, err
 	}
-	trace := &agentText{users: c.users()}
+	trace := &agentText{users: loadedUsers(c.Users, c.Load)}
 	for _, s := range text.Sessions {
 		trace.sessions = append(trace.sessions, agentSession(s))
 	}

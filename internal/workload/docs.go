@@ -45,13 +45,12 @@ const minQuestion = 20
 
 // Validate names the first field that makes no sense.
 func (c DocsConfig) Validate() error {
-	arrivals := within("users, with load,", c.users(), 0, maxUsers)
+	arrivals := checkUsers(c.Users, c.Load)
 	if c.Users == 0 {
 		arrivals = checkArrivals(c.Rate, c.Duration, c.Load)
 	}
 	return firstWrong(
 		KindDocs,
-		checkLoad(c.Load),
 		within("documents", c.Documents, 1, maxGenerated),
 		within("document_tokens", c.DocumentTokens, 1, maxTokens),
 		within("zipf", c.Zipf, 0, 10),
@@ -79,14 +78,6 @@ func (c DocsConfig) arrivals() int {
 	return int(c.Rate * loadFactor(c.Load) * c.Duration.Seconds())
 }
 
-// users is how many users there are, with the load.
-func (c DocsConfig) users() int {
-	if c.Users == 0 {
-		return 0
-	}
-	return max(int(math.Round(float64(c.Users)*loadFactor(c.Load))), 1)
-}
-
 // Docs is the workload "docs". It implements [Source].
 type Docs struct {
 	config   DocsConfig
@@ -100,7 +91,7 @@ type Docs struct {
 
 // NewDocs returns the workload. The configuration must be valid.
 func NewDocs(c DocsConfig, seed uint64) *Docs {
-	d := &Docs{config: c, rng: rand.New(rand.NewPCG(seed, 0x646f6373)), users: c.users(), names: mix(seed ^ 0x646f6373)}
+	d := &Docs{config: c, rng: rand.New(rand.NewPCG(seed, 0x646f6373)), users: loadedUsers(c.Users, c.Load), names: mix(seed ^ 0x646f6373)}
 	total := 0.0
 	for rank := range c.Documents {
 		total += math.Pow(float64(rank+1), -c.Zipf)

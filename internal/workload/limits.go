@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -43,6 +44,20 @@ func checkArrivals(rate float64, duration time.Duration, load float64) error {
 		return fmt.Errorf("rate: %v, with load and duration, is %.0f requests, and %d can be had", rate, n, maxGenerated)
 	}
 	return nil
+}
+
+// checkUsers refuses a number of users that makes no sense.
+func checkUsers(users int, load float64) error {
+	return cmp.Or(
+		within("users", users, 0, maxUsers),
+		checkLoad(load),
+		within("users, with load,", loadedUsers(users, load), 0, maxUsers),
+	)
+}
+
+// loadedUsers is how many users there are under a load, at least 1 of any.
+func loadedUsers(users int, load float64) int {
+	return max(int(math.Round(float64(users)*loadFactor(load))), min(users, 1))
 }
 
 // checkTokens refuses a length that is missing or makes no sense.
