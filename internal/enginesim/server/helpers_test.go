@@ -57,6 +57,12 @@ func listen(t *testing.T, cfg server.Config) *sim {
 // inBubble starts a server in memory, for use inside a synctest bubble.
 func inBubble(t *testing.T, cfg server.Config) *sim {
 	t.Helper()
+	return serveInMemory(t, running(t, cfg))
+}
+
+// running returns a server that follows the clock until the test ends.
+func running(t *testing.T, cfg server.Config) *server.Server {
+	t.Helper()
 	srv, err := server.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +76,7 @@ func inBubble(t *testing.T, cfg server.Config) *sim {
 			t.Error(err)
 		}
 	})
-	return serveInMemory(t, srv)
+	return srv
 }
 
 // serveInMemory serves without a socket.
