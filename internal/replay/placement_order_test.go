@@ -23,16 +23,7 @@ func TestOrder(t *testing.T) {
 	}
 	d := workload.DefaultDocsConfig()
 	d.Documents, d.Rate, d.Duration = 270, 3.77, 6*time.Minute
-	var plays []*play
-	for _, c.Router.Strategy = range router.Strategies() {
-		plays = append(plays, &play{name: c.Router.Strategy, config: c})
-	}
-	for _, c.Placement = range Placements() {
-		plays = append(plays, &play{name: string(c.Placement), config: c})
-	}
-	for _, p := range plays {
-		p.source = func() workload.Source { return workload.NewDocs(d, c.Seed) }
-	}
+	plays := everyRule(c, func() workload.Source { return workload.NewDocs(d, c.Seed) })
 	playAll(t, plays...)
 
 	t.Logf("%-26s %s", "", Header)
