@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/warmroute/warmroute/internal/cli"
+	"github.com/warmroute/warmroute/internal/comparison"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/demo"
 )
@@ -24,6 +25,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // something failed while running, a port that is taken included
 	exitUsage   = 2 // flags or a configuration that make no sense
+	exitStopped = 130 // told to stop before it was done
 )
 
 func main() {
@@ -53,6 +55,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "warmroute: %v\n", err)
+	if errors.Is(err, cli.ErrInterrupted) {
+		return exitStopped
+	}
 	return exitFailure
 }
 
@@ -66,6 +71,9 @@ the longest part of the prompt in its KV cache, and keeps any one backend from b
 overloaded.`,
 		Example: `  # See what it does, without a GPU and without a file
   warmroute demo
+
+  # Compare strategies on an hour of traffic, in seconds
+  warmroute replay --workload docs
 
   # In front of two engines
   warmroute serve --backend http://gpu-1:8000 --backend http://gpu-2:8000
@@ -88,7 +96,7 @@ overloaded.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
-	root.AddCommand(newServe(), newCheckConfig(), newVersion(), demo.Command())
+	root.AddCommand(newServe(), newCheckConfig(), newVersion(), demo.Command(), comparison.Command())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return cli.BadUsage(fmt.Errorf("%w (see %s --help)", plainly(cmd, err), cmd.CommandPath()))
 	})

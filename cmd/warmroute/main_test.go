@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,6 +86,21 @@ func TestNothingOfAnEngineIsLogged(t *testing.T) {
 	}
 	if log.Writer() != io.Discard {
 		t.Error("the standard logger writes")
+	}
+}
+
+// A replay that is told to stop ends as shells expect it, and leaves nothing.
+func TestReplayInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	page := filepath.Join(t.TempDir(), "report.html")
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"replay", "--workload", "docs", "--html", page}, &stdout, &stderr)
+	if code != 130 || stdout.Len() > 0 || stderr.String() != "warmroute: interrupted\n" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, &stdout, &stderr)
+	}
+	if _, err := os.Stat(page); !os.IsNotExist(err) {
+		t.Errorf("there is a report: %v", err)
 	}
 }
 

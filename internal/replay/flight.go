@@ -149,7 +149,9 @@ func (fl *flight) submit(at time.Duration) {
 		PromptTokens: fl.prompt, OutputTokens: max(fl.ask.OutputTokens, 1), Blocks: fl.blocks, Tag: fl,
 	})
 	if err != nil { // longer than the engine's context: it answers 400
-		fl.fleet.result.Refused++
+		if fl.decision != nil {
+			fl.fleet.result.Refused++
+		}
 		fl.complete(feedback.Outcome{Now: clock(at), Result: feedback.Rejected, Blame: feedback.Healthy, Status: 400})
 		fl.end(at, false)
 		return

@@ -1,0 +1,69 @@
+package comparison
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/warmroute/warmroute/internal/replay"
+	"github.com/warmroute/warmroute/internal/replay/report"
+)
+
+// facts say under which conditions runs took place, in the order of importance. They leave
+// out what a sweep varies.
+func (s *scenario) facts(fleet replay.Config, runs []report.Run, swept string) []string {
+	swept = strings.ReplaceAll(swept, "-", "_")
+	var facts []string
+	add := func(key, text string) {
+		if text != "" && (key == "" || key != swept) {
+			facts = append(facts, text)
+		}
+	}
+	add("", requests(runs))
+	add("load", fmt.Sprintf("load × %v", s.asked.load))
+	add("backends", fmt.Sprintf("%d backends", fleet.Backends))
+	add("profile", "profile "+s.engine.profile)
+	add("kv_tokens", fmt.Sprintf("%d tokens of KV each", fleet.Engine.KVTokens))
+	add("block_size", fmt.Sprintf("blocks of %d", fleet.Engine.BlockSize))
+	if s.engine.prefillRate > 0 {
+		add("prefill_rate", fmt.Sprintf("%v prefill tokens/s", s.engine.prefillRate))
+	}
+	if s.engine.overhead != 0 {
+		add("request_overhead", fmt.Sprintf("%v overhead a request", s.engine.overhead))
+	}
+	add("state_capacity", statement(fleet.StatedCapacity))
+	for _, setting := range s.settings {
+		key, _, _ := strings.Cut(setting, "=")
+		add(key, setting)
+	}
+	if text := noiseText(fleet.Noise); text != "" {
+		add("noise", "noise "+text)
+	}
+	for _, fault := range s.faults {
+		add("", "fault "+faultText(fault))
+	}
+	add("seed", fmt.Sprintf("seed %d", s.seed))
+	return facts
+}
+
+// requests says how many there were. In a closed loop they differ between runs.
+func requests(runs []report.Run) string {
+	least, most := runs[0].Row.Requests, runs[0].Row.Requests
+	for _, run := range runs {
+		least, most = min(least, run.Row.Requests), max(most, run.Row.Requests)
+	}
+	if least == most {
+		return fmt.Sprintf("%d requests a run", least)
+	}
+	return fmt.Sprintf("%d–%d requests a run", least, most)
+}
+
+// statement says what engines tell of their capacity.
+func statement(stated float64) string {
+	switch stated {
+	case 0:
+		return "engines do not state their capacity"
+	case 1:
+		return "engines state their capacity"
+	}
+	return fmt.Sprintf("engines state %v × their capacity", stated)
+}

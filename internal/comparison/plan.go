@@ -1,0 +1,131 @@
+package comparison
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/warmroute/warmroute/internal/config"
+	"github.com/warmroute/warmroute/internal/replay"
+	"github.com/warmroute/warmroute/internal/replay/report"
+	"github.com/warmroute/warmroute/internal/workload"
+)
+
+// maxRuns bounds the runs of one command.
+const maxRuns = 10_000
+
+// sweep is a key and the values it takes, one after the other. The zero value is none.
+type sweep struct {
+	key    string
+	values []string
+}
+
+// parseSweep reads KEY=VALUE,VALUE,…
+func parseSweep(text string) (sweep, error) {
+	if text == "" {
+		return sweep{}, nil
+	}
+	key, list, _ := strings.Cut(text, "=")
+	s := sweep{key: strings.TrimSpace(key)}
+	for value := range strings.SplitSeq(list, ",") {
+		value = strings.TrimSpace(value)
+		if value == "" || slices.Contains(s.values, value) {
+			return sweep{}, fmt.Errorf("--sweep: %q is not KEY=VALUE,VALUE,… with values that differ", text)
+		}
+		s.values = append(s.values, value)
+	}
+	return s, nil
+}
+
+// plan is all the runs of a comparison.
+type plan struct {
+	scenario   scenario
+	fleet      replay.Config // without a strategy; of the first value of a sweep
+	strategies []string
+	sweep      sweep
+	jobs       []Job // value by value, strategy by strategy
+	estimate   int   // requests of all runs, 0 when that is not known
+}
+
+// newPlan works out the runs: strategy by strategy for each value of the sweep. Errors are
+// the caller's, except for the end of the context.
+func newPlan(ctx context.Context, s scenario, strategies []string, over sweep, limit int) (*plan, error) {
+	p := &plan{scenario: s, strategies: strategies, sweep: over}
+	values := over.values
+	if over.key == "" {
+		values = []string{""}
+	}
+	if n := len(values) * len(strategies); n > maxRuns {
+		return nil, fmt.Errorf("--sweep: %d runs are more than %d", n, maxRuns)
+	}
+	opened := make(map[string]*workload.Workload) // by what is asked
+	for i, value := range values {
+		world := s
+		if over.key != "" {
+			var err error
+			if world, err = s.with(over.key, value); err != nil {
+				return nil, fmt.Errorf("--sweep: %w", err)
+			}
+		}
+		fleet, err := world.fleet()
+		if err != nil {
+			return nil, err
+		}
+		asked := fmt.Sprint(world.asked)
+		if opened[asked] == nil {
+			if opened[asked], err = world.asked.open(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if i == 0 {
+			p.fleet = fleet
+		}
+		p.add(world, fleet, opened[asked], limit)
+	}
+	return p, nil
+}
+
+// add appends the runs of one world.
+func (p *plan) add(world scenario, fleet replay.Config, w *workload.Workload, limit int) {
+	for _, strategy := range p.strategies {
+		p.jobs = append(p.jobs, Job{Workload: w, Limit: limit, Fleet: Choose(fleet, strategy)})
+	}
+	requests := world.asked.estimate(w)
+	if limit > 0 && (requests == 0 || requests > limit) {
+		requests = limit
+	}
+	p.estimate += len(p.strategies) * requests
+}
+
+// run plays all of it and makes the report.
+func (p *plan) run(ctx context.Context, told func(requests int)) (*report.Report, error) {
+	runs := make([]report.Run, len(p.jobs))
+	err := Run(ctx, p.jobs, told, func(i int, r *replay.Result) {
+		run := report.Summarize(p.strategies[i%len(p.strategies)], r)
+		run.Row.Seed = p.jobs[i].Fleet.Seed
+		if p.sweep.key != "" {
+			run.Row.SweepKey, run.Row.SweepValue = p.sweep.key, report.Value(p.sweep.values[i/len(p.strategies)])
+		}
+		runs[i] = run
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &report.Report{
+		Title:   p.scenario.asked.title(),
+		Facts:   p.scenario.facts(p.fleet, runs, p.sweep.key),
+		Sweep:   report.Sweep{Key: p.sweep.key, Setting: slices.Contains(config.RoutingKeys(), p.sweep.key)},
+		Faults:  p.scenario.faults,
+		Runs:    runs,
+		Remarks: remarks(runs),
+	}, nil
+}
+
+// remarks say what to do about requests that did not go well.
+func remarks(runs []report.Run) []string {
+	if slices.ContainsFunc(runs, func(r report.Run) bool { return r.Uncounted.Refused > 0 }) {
+		return []string{"A request that does not fit an engine's KV cache, prompt and answer together, is refused: raise --kv-tokens."}
+	}
+	return nil
+}
