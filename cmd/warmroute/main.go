@@ -23,8 +23,8 @@ import (
 // The exit codes.
 const (
 	exitOK      = 0
-	exitFailure = 1 // something failed while running, a port that is taken included
-	exitUsage   = 2 // flags or a configuration that make no sense
+	exitFailure = 1   // something failed while running, a port that is taken included
+	exitUsage   = 2   // flags or a configuration that make no sense
 	exitStopped = 130 // told to stop before it was done
 )
 

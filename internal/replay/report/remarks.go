@@ -21,12 +21,27 @@ func (r *Report) remarks() []string {
 			lines = appendBest(lines, fmt.Sprintf("%s %s: ", r.Sweep.Key, group[0].Row.SweepValue), group)
 		}
 	}
-	for _, run := range r.Runs {
+	lines = appendUncounted(lines, r.Runs)
+	return append(lines, r.Remarks...)
+}
+
+// appendUncounted says which requests got no complete answer, once where that is the same in
+// every run.
+func appendUncounted(lines []string, runs []Run) []string {
+	if len(runs) == 0 {
+		return lines
+	}
+	first := runs[0]
+	differs := func(r Run) bool { return r.Uncounted != first.Uncounted || r.Row.Requests != first.Row.Requests }
+	if text := first.Uncounted.String(); text != "" && len(runs) > 1 && !slices.ContainsFunc(runs, differs) {
+		return append(lines, fmt.Sprintf("Every run: of %d requests %s.", first.Row.Requests, text))
+	}
+	for _, run := range runs {
 		if text := run.Uncounted.String(); text != "" {
 			lines = append(lines, fmt.Sprintf("%s: of %d requests %s.", run.name(), run.Row.Requests, text))
 		}
 	}
-	return append(lines, r.Remarks...)
+	return lines
 }
 
 // name tells a run from the others of its report.

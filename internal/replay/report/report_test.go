@@ -97,6 +97,18 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
+// What is the same in every run is said once.
+func TestRemarksAlike(t *testing.T) {
+	r := plain()
+	for i := range r.Runs {
+		r.Runs[i].Uncounted = Uncounted{Refused: 3, Rejected: 1}
+	}
+	want := []string{r.remarks()[0], "Every run: of 4 requests 3 were longer than an engine's KV cache, 1 found no backend.", "Said by the caller."}
+	if diff := cmp.Diff(want, r.remarks()); diff != "" {
+		t.Errorf("remarks (-want +got):\n%s", diff)
+	}
+}
+
 func TestRemarksWithoutAnswers(t *testing.T) {
 	r := &Report{Runs: []Run{Summarize(router.Random, &replay.Result{Requests: 3, Rejected: 3, Backends: []int{0}})}}
 	want := []string{"RANDOM: of 3 requests 3 found no backend."}
