@@ -1,6 +1,10 @@
 package feedback
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmroute/warmroute/kvindex"
+)
 
 // Record is the access record of one request: everything that is logged and
 // measured of it, and nothing of what was asked or answered. Every request has
@@ -52,4 +56,10 @@ type Record struct {
 	PromptTokens, PredictedCached, AvailableCached int
 	// Usage is what the engine reported.
 	Usage Usage
+
+	// Keys are the block keys of the prompt, each of BlockBytes of its key stream of
+	// StreamBytes; all three are zero where there was no prompt, or one that has no keys.
+	// The keys may be read until the observer of the record returns.
+	Keys                    []kvindex.Key
+	BlockBytes, StreamBytes int
 }

@@ -233,6 +233,9 @@ func (x *exchange) hash(tenant string) {
 	x.request.NoEvidence, x.request.Binary = x.prompt.NoEvidence(), x.prompt.HasBinary()
 	x.request.AnyRank = x.call.Stores // vLLM heeds X-data-parallel-rank on all routes but /v1/responses
 	x.record.PromptBlocks, x.record.HasPrefix = len(keys.Blocks), keys.HasPrefix
+	if keys.StreamBytes > 0 {
+		x.record.Keys, x.record.BlockBytes, x.record.StreamBytes = keys.Blocks, config.BlockBytes, keys.StreamBytes
+	}
 	x.prompt.Trim()
 	x.payload.trim()
 }
@@ -342,11 +345,11 @@ func (x *exchange) end() {
 	if cause != nil {
 		x.fault(cause)
 	}
-	if x.prompt != nil {
-		x.prompt.Release()
-	}
 	x.payload.release()
 	x.finish()
+	if x.prompt != nil {
+		x.prompt.Release() // and with it the keys, which the record names
+	}
 	if x.aborted {
 		panic(http.ErrAbortHandler)
 	}

@@ -47,6 +47,8 @@ type Config struct {
 	KeySeed Secret `yaml:"key_seed,omitempty"`
 	// Log is what is logged, and how.
 	Log Log `yaml:"log"`
+	// RequestLog is where each request is written for replay.
+	RequestLog RequestLog `yaml:"request_log"`
 
 	file  string
 	lines map[string]int    // of what the file names, by path
@@ -178,6 +180,15 @@ type Log struct {
 	Format string `yaml:"format"`
 }
 
+// RequestLog is where each request is written for replay.
+type RequestLog struct {
+	// Path is the file. Default none: nothing is written.
+	Path string `yaml:"path,omitempty"`
+	// MaxBytes is how large the file may become before it is put aside as Path.1.
+	// Default 256 MiB.
+	MaxBytes Bytes `yaml:"max_bytes"`
+}
+
 // Default returns the configuration that an absent key falls back to. It lacks
 // only a pool.
 func Default() *Config {
@@ -206,6 +217,7 @@ func Default() *Config {
 		DecisionHeaders:    true,
 		ForwardCredentials: true,
 		Log:                Log{Level: "info", Format: "text"},
+		RequestLog:         RequestLog{MaxBytes: 256 << 20},
 	}
 }
 

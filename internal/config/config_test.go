@@ -130,6 +130,7 @@ allow_backend_pin: true
 forward_credentials: false
 key_seed: ${SEED}
 log: {level: debug, format: json}
+request_log: {path: /var/log/warmroute/requests.jsonl, max_bytes: 1GiB}
 `
 
 func parseEverything(t *testing.T) *Config {
@@ -201,6 +202,17 @@ func TestSlowScrapesAreWarnedOf(t *testing.T) {
 	}
 	if _, warnings := mustParse(t, minimal+"scrape: {enabled: false, interval: 1s}\n"); len(warnings) > 0 {
 		t.Errorf("a switch that is off is warned of: %v", warnings)
+	}
+}
+
+func TestRequestLogWithoutPath(t *testing.T) {
+	c, warnings := mustParse(t, minimal+"request_log: {max_bytes: 1MiB}\n")
+	want := "warmroute.yaml:6: request_log.max_bytes: nothing is written without request_log.path"
+	if len(warnings) != 1 || warnings[0].String() != want || c.RequestLog.MaxBytes != 1<<20 {
+		t.Errorf("warnings %v, want %s", warnings, want)
+	}
+	if c, warnings := mustParse(t, minimal+"request_log: {path: r.jsonl}\n"); len(warnings) > 0 || c.RequestLog.MaxBytes != 256<<20 {
+		t.Errorf("%v, max_bytes %v", warnings, c.RequestLog.MaxBytes)
 	}
 }
 

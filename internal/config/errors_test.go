@@ -99,6 +99,8 @@ func TestMistakes(t *testing.T) {
 		{"scrape query", pool("scrape: {path: '/metrics?a=b'}\n"), `scrape.path: "/metrics?a=b" is not a path`},
 		{"scrape escape", pool("scrape: {path: '/%zz'}\n"), `scrape.path: "/%zz" is not a path`},
 		{"level", pool("log: {level: warning}\n"), `log.level: "warning" is not one of debug, info, warn, error`},
+		{"request log size", pool("request_log: {path: r.jsonl, max_bytes: 4096}\n"), "warmroute.yaml:5: request_log.max_bytes: 4KiB is below 1MiB"},
+		{"request log key", pool("request_log: {file: r.jsonl}\n"), `warmroute.yaml:5: request_log.file: unknown key "file", want one of path, max_bytes`},
 		{"env elsewhere", pool("listen: ${HOST}:80\n"), "warmroute.yaml:5: listen: holds ${…}: only secrets (key_seed) are taken from the environment"},
 		{"env in duration", pool("timeouts: {idle: '${IDLE}'}\n"), "timeouts.idle: holds ${…}"},
 		{"env unset", pool("key_seed: ${WARMROUTE_TEST_UNSET}\n"), "key_seed: the environment variable WARMROUTE_TEST_UNSET is not set"},

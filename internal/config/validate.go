@@ -157,6 +157,10 @@ func (v *validation) process() {
 	v.scrape(c.Scrape)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "text", "json")
+	v.atLeast("request_log.max_bytes", c.RequestLog.MaxBytes, 1<<20)
+	if c.RequestLog.Path == "" && v.given("request_log.max_bytes") {
+		v.warn("request_log.max_bytes", "nothing is written without request_log.path")
+	}
 	if len(c.Pools) == 0 {
 		v.fail("pools", "there is no pool: name at least one, with its backends")
 	}

@@ -77,7 +77,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	if err := g.open(o); err != nil {
 		g.transport.Close()
-		return nil, err
+		return nil, errors.Join(err, g.telemetry.Close())
 	}
 	return g, nil
 }
@@ -89,6 +89,9 @@ func (g *Gateway) build(o Options) error {
 		Logger:   o.Logger,
 		Version:  o.Version,
 		Dialects: []string{"openai", "anthropic"},
+		RequestLog: telemetry.RequestLogConfig{
+			Path: o.Config.RequestLog.Path, MaxBytes: int64(o.Config.RequestLog.MaxBytes),
+		},
 	})
 	if err != nil {
 		return err
@@ -213,5 +216,5 @@ func (g *Gateway) Router() *router.Router { return g.router }
 // Close gives up the ports of a gateway that is not run.
 func (g *Gateway) Close() error {
 	g.transport.Close()
-	return errors.Join(g.listener.Close(), g.adminListener.Close())
+	return errors.Join(g.listener.Close(), g.adminListener.Close(), g.telemetry.Close())
 }

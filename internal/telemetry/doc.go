@@ -1,5 +1,5 @@
-// Package telemetry turns what happens in a router into metrics, access records and
-// a short memory of recent requests.
+// Package telemetry turns what happens in a router into metrics, access records, a
+// request log and a short memory of recent requests.
 //
 // Events arrive in two ways: [Telemetry.Hooks] is given to the router and hears of
 // every decision, [Telemetry.Observe] is given to the proxy and hears of every
@@ -11,6 +11,9 @@
 // known is folded to "other", what does not apply is "none". Series whose labels
 // are known at the start exist from the start, at 0.
 //
-// Nothing that was asked or answered gets here, and no key: records hold hashes,
+// The request log is a file of one line for each request, to be replayed: block keys,
+// lengths, times. [Telemetry.Run] writes it, and no request waits for that.
+//
+// Nothing that was asked or answered gets here, and no credential: records hold hashes,
 // lengths and names only.
 package telemetry

@@ -63,6 +63,8 @@ type metrics struct {
 	prediction    *prometheus.HistogramVec
 	tokens        tokenVecs
 	buildInfo     *prometheus.GaugeVec
+	// requestLogDropped counts requests that the request log lacks.
+	requestLogDropped prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -100,8 +102,12 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		buildInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what runs.",
 		}, []string{"version", "go_version"}),
+		requestLogDropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: namespace, Name: "request_log_dropped_total", Help: "Requests that the request log lacks because it could not be written fast enough, or at all.",
+		}),
 	}
 	register(m.buildInfo)
+	register(m.requestLogDropped)
 	return m, errors.Join(errs...)
 }
 

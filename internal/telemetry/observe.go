@@ -42,6 +42,9 @@ func (t *Telemetry) returned(p *router.Pool, b *backends.Backend) {
 func (t *Telemetry) Observe(r *feedback.Record) {
 	t.measure(r)
 	t.ring.add(r)
+	if t.requests != nil {
+		t.requests.observe(r)
+	}
 	level := slog.LevelInfo
 	if r.Status >= 500 || r.Result == feedback.RouterError || r.Result == feedback.UpstreamAborted {
 		level = slog.LevelWarn

@@ -21,6 +21,7 @@ func (g *ring) add(r *feedback.Record) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.records[g.next] = *r
+	g.records[g.next].Keys = nil // they are lent
 	if g.next++; g.next == len(g.records) {
 		g.next, g.filled = 0, true
 	}

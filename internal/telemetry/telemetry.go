@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -29,6 +31,8 @@ type Options struct {
 	// Dialects are the names that records give to dialects; any other is folded to
 	// "other".
 	Dialects []string
+	// RequestLog says where the request log goes. Default: there is none.
+	RequestLog RequestLogConfig
 }
 
 // Telemetry counts, logs and remembers. All methods are safe for concurrent use.
@@ -40,9 +44,10 @@ type Telemetry struct {
 	ring     *ring
 	dialects map[string]bool
 	router   atomic.Pointer[router.Router]
+	requests *requestLog // nil where there is none
 }
 
-// New returns a telemetry with a registry of its own.
+// New returns a telemetry with a registry of its own. One that is never run must be closed.
 func New(o Options) (*Telemetry, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -78,7 +83,30 @@ func New(o Options) (*Telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c := o.RequestLog; c.Path != "" {
+		file, err := openLineFile(c.Path, c.MaxBytes)
+		if err != nil {
+			return nil, fmt.Errorf("request_log.path: %w", err)
+		}
+		t.requests = newRequestLog(file, o.Logger, m.requestLogDropped)
+	}
 	return t, nil
+}
+
+// Run writes the request log until ctx ends and all that was observed before is written.
+func (t *Telemetry) Run(ctx context.Context) error {
+	if t.requests == nil {
+		return nil
+	}
+	return t.requests.run(ctx)
+}
+
+// Close gives up the request log of a telemetry that is not run.
+func (t *Telemetry) Close() error {
+	if t.requests == nil {
+		return nil
+	}
+	return t.requests.sink.close()
 }
 
 // ReadBodies adds a gauge of the bytes of request bodies that are held now.

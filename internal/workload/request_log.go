@@ -73,8 +73,12 @@ func (k *BlockKeys) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// AppendLine appends the request as a line of the log, its end included.
+// AppendLine appends the request as a line of the log, its end included. A request that
+// could not be read back is an error.
 func (r *LoggedRequest) AppendLine(dst []byte) ([]byte, error) {
+	if err := r.validate(); err != nil {
+		return dst, fmt.Errorf("request log: %w", err)
+	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		return dst, fmt.Errorf("request log: %w", err)
@@ -91,6 +95,9 @@ func ParseLoggedRequest(line []byte) (LoggedRequest, error) {
 	if err := r.validate(); err != nil {
 		return LoggedRequest{}, err
 	}
+	if r.Keys == nil {
+		return LoggedRequest{}, errors.New(`"keys" is missing`)
+	}
 	return r, nil
 }
 
@@ -103,8 +110,6 @@ func (r *LoggedRequest) validate() error {
 		return fmt.Errorf(`"arrived": %v is not in the years 1970..2200`, r.Arrived)
 	case r.Pool == "":
 		return errors.New(`"pool" is missing`)
-	case r.Keys == nil:
-		return errors.New(`"keys" is missing`)
 	case r.StreamBytes < 0 || r.StreamBytes > maxStream:
 		return fmt.Errorf(`"stream_bytes": %d is not in 0..%d`, r.StreamBytes, maxStream)
 	case r.BlockBytes < 1 || r.BlockBytes > maxStream:

@@ -3,6 +3,9 @@ package workload_test
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +89,20 @@ func TestLoggedRequestRoundTrip(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+}
+
+// The manual names every field.
+func TestLoggedRequestIsDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "request-log.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field := range reflect.TypeFor[workload.LoggedRequest]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("docs/request-log.md does not name `%s`", name)
+		}
 	}
 }
 

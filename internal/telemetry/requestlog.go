@@ -1,0 +1,134 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/internal/workload"
+)
+
+const (
+	// requestLogQueue is how many lines may wait to be written; what comes then is
+	// dropped, so that no request ever waits for a disk.
+	requestLogQueue = 4096
+	// requestLogBatch is how many bytes are written at one time at most, give or take a
+	// line.
+	requestLogBatch = 256 << 10
+)
+
+// RequestLogConfig says where the request log goes.
+type RequestLogConfig struct {
+	// Path is the file, which is made where it is missing and else continued. Empty: there
+	// is no request log.
+	Path string
+	// MaxBytes is how large the file may become. It is then renamed to Path.1, in the place
+	// of an earlier one, and a new one begun.
+	MaxBytes int64
+}
+
+// requestLog writes one line for each request whose prompt was hashed, in the order in which
+// they end.
+type requestLog struct {
+	sink    sink
+	logger  *slog.Logger
+	dropped prometheus.Counter
+	queue   chan *workload.LoggedRequest
+	batch   []byte
+	failing bool
+}
+
+// sink takes whole lines and says how many of them are lost.
+type sink interface {
+	write(lines []byte) (lost int, err error)
+	close() error
+}
+
+func newRequestLog(s sink, logger *slog.Logger, dropped prometheus.Counter) *requestLog {
+	return &requestLog{sink: s, logger: logger, dropped: dropped, queue: make(chan *workload.LoggedRequest, requestLogQueue)}
+}
+
+// observe queues a record. It never waits.
+func (l *requestLog) observe(r *feedback.Record) {
+	if r.Pool == "" || r.BlockBytes == 0 {
+		return
+	}
+	select {
+	case l.queue <- logged(r):
+	default:
+		l.dropped.Inc()
+	}
+}
+
+// logged copies what the log holds of a record.
+func logged(r *feedback.Record) *workload.LoggedRequest {
+	return &workload.LoggedRequest{
+		Arrived:         r.Start.UTC(),
+		Pool:            r.Pool,
+		Strategy:        r.Strategy,
+		Reason:          r.Reason,
+		Backend:         r.Backend,
+		Result:          r.Result.String(),
+		Status:          r.Status,
+		TTFTSeconds:     r.TTFT.Seconds(),
+		DurationSeconds: r.Duration.Seconds(),
+		PromptTokens:    reported(r.Usage.Prompt, r.Usage.HasPrompt),
+		CachedTokens:    reported(r.Usage.Cached, r.Usage.HasCached),
+		OutputTokens:    reported(r.Usage.Completion, r.Usage.HasCompletion),
+		StreamBytes:     r.StreamBytes,
+		BlockBytes:      r.BlockBytes,
+		Keys:            slices.Clone(workload.BlockKeys(r.Keys)),
+	}
+}
+
+// reported is a count, nil where there is none.
+func reported(count int, has bool) *int {
+	if !has {
+		return nil
+	}
+	return &count
+}
+
+// run writes what is queued until ctx ends and nothing is left.
+func (l *requestLog) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		select {
+		case r := <-l.queue:
+			l.add(r)
+		case <-ctx.Done():
+		}
+	}
+	for len(l.queue) > 0 {
+		l.add(<-l.queue)
+	}
+	return l.sink.close()
+}
+
+// add puts a line into the batch, and writes that when it is large or nothing else waits.
+func (l *requestLog) add(r *workload.LoggedRequest) {
+	var err error
+	if l.batch, err = r.AppendLine(l.batch); err != nil {
+		l.dropped.Inc()
+		l.logger.Warn("request log: a request cannot be written", slog.String("error", err.Error()))
+	}
+	if len(l.batch) >= requestLogBatch || len(l.queue) == 0 && len(l.batch) > 0 {
+		l.flush()
+	}
+}
+
+// flush writes the batch.
+func (l *requestLog) flush() {
+	lost, err := l.sink.write(l.batch)
+	l.batch = l.batch[:0]
+	l.dropped.Add(float64(lost))
+	switch {
+	case err != nil && !l.failing:
+		l.logger.Warn("request log: lines are lost", slog.String("error", err.Error()))
+	case err == nil && l.failing:
+		l.logger.Info("request log: lines are written again")
+	}
+	l.failing = err != nil
+}
