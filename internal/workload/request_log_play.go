@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,18 +24,23 @@ func ReadRequestLog(r io.Reader, load float64, pools ...string) (*Workload, erro
 		return nil, err
 	}
 	reading := logReading{known: make(map[kvindex.Key]int32)}
+	others := make(map[string]bool) // pools that are not played
 	err := eachRecord(r, func(line []byte) error {
 		request, err := ParseLoggedRequest(line)
 		if err != nil {
 			return err
 		}
 		if len(pools) > 0 && !slices.Contains(pools, request.Pool) {
+			others[request.Pool] = true
 			return nil
 		}
 		return reading.add(&request)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(reading.requests) == 0 && len(others) > 0 {
+		return nil, fmt.Errorf("the file holds no requests of the pools %q, only of %q", pools, slices.Sorted(maps.Keys(others)))
 	}
 	if len(reading.requests) == 0 {
 		return nil, errNoRequests

@@ -59,7 +59,7 @@ func TestReadRequestLogOfPools(t *testing.T) {
 		}
 	}
 	_, err := workload.ReadRequestLog(bytes.NewReader(fixture(t, workload.KindRequestLog)), 1, "nobody's")
-	if err == nil || !strings.Contains(err.Error(), "no requests") {
+	if want := `the file holds no requests of the pools ["nobody's"], only of ["chat" "other"]`; err == nil || err.Error() != want {
 		t.Errorf("a pool without requests: %v", err)
 	}
 }
