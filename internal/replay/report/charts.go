@@ -51,10 +51,23 @@ func plotHitRates(out *strings.Builder, runs []Run, faults []replay.Fault) {
 		}
 		p.line(styleOf(run.Row.Strategy), times, run.HitRates)
 	}
-	for _, fault := range faults {
-		p.rule(fault.At.Seconds(), fmt.Sprintf("%s of backend %d", fault.Kind, fault.Backend))
+	for i, fault := range faults {
+		p.fault(i, fault)
 	}
 	p.close()
+}
+
+// fault marks the i-th fault. Labels of faults that follow each other stand one above the
+// other, beside their line where there is more room.
+func (p *plot) fault(i int, fault replay.Fault) {
+	const rows, rowHeight, gap = 10, 15, 4
+	note := fmt.Sprintf("%s of backend %d", fault.Kind, fault.Backend)
+	px := p.rule(fault.At.Seconds(), note)
+	anchor, x := "start", px+gap
+	if px > p.frame.width/2 {
+		anchor, x = "end", px-gap
+	}
+	p.label(anchor, x, p.frame.height-p.frame.bottom-rowHeight/2-float64(i%rows)*rowHeight, note)
 }
 
 // plotShares shows what each backend got of something, strategy by strategy.
@@ -69,7 +82,7 @@ func plotShares(out *strings.Builder, title string, runs []Run, of func(Run) []f
 	f.height = f.top + f.bottom + rowHeight*float64(len(runs))
 	even := 1 / float64(len(of(runs[0])))
 	p := newPlot(out, title, f, shareAxis("share of a backend", max(most, 1.5*even)), valuesAxis("", names))
-	p.rule(even, "even")
+	p.label("middle", p.rule(even, "an equal share for each"), f.top-4, "even")
 	for i, run := range runs {
 		s := styleOf(run.Row.Strategy)
 		for backend, share := range of(run) {

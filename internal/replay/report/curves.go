@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"time"
 
 	"github.com/warmroute/warmroute/internal/replay"
 )
@@ -18,14 +19,23 @@ func ttftCurve(r *replay.Result) []float64 {
 	return curve
 }
 
-// hitRateCurve is the hit rate by the time at which requests arrived.
-func hitRateCurve(r *replay.Result) []float64 {
-	if r.Duration <= 0 {
+// arrivals is until when requests arrived.
+func arrivals(r *replay.Result) time.Duration {
+	var last time.Duration
+	for _, s := range r.Samples {
+		last = max(last, s.At)
+	}
+	return last
+}
+
+// hitRateCurve is the hit rate of requests by the time at which they arrived, up to length.
+func hitRateCurve(r *replay.Result, length time.Duration) []float64 {
+	if len(r.Samples) == 0 {
 		return nil
 	}
 	var prompt, cached [windows]float64
 	for _, s := range r.Samples {
-		i := min(int(windows*s.At/r.Duration), windows-1)
+		i := min(int(windows*s.At/max(length, 1)), windows-1)
 		prompt[i] += float64(s.Prompt)
 		cached[i] += float64(s.Cached)
 	}

@@ -35,11 +35,23 @@ func TestHitRateCurve(t *testing.T) {
 		want[i] = math.NaN()
 	}
 	want[0], want[15], want[30], want[45], want[59] = .8, 0, .96, .64, 1./3
-	if diff := cmp.Diff(want, hitRateCurve(r), cmpopts.EquateNaNs()); diff != "" {
+	if diff := cmp.Diff(want, hitRateCurve(r, r.Duration), cmpopts.EquateNaNs()); diff != "" {
 		t.Errorf("hit rates (-want +got):\n%s", diff)
 	}
-	if got := hitRateCurve(&replay.Result{}); got != nil {
-		t.Errorf("no time: %v", got)
+	if got := hitRateCurve(&replay.Result{}, 0); got != nil {
+		t.Errorf("no requests: %v", got)
+	}
+	// All at once, or one alone.
+	at := time.Second
+	if got := hitRateCurve(&replay.Result{Samples: []replay.Sample{{At: at, Prompt: 4, Cached: 1}}}, at); got[windows-1] != .25 {
+		t.Errorf("one request: %v", got)
+	}
+}
+
+// What comes after the last arrival is of no interest to plots over time.
+func TestArrivals(t *testing.T) {
+	if got := arrivals(result(time.Second, 0, 0, 0)); got != 50*time.Second {
+		t.Errorf("requests arrived for %v", got)
 	}
 }
 

@@ -124,13 +124,12 @@ func (p *plot) point(s style, x, y float64, note string) {
 		s.class(), html.EscapeString(note), s.marker.shape(), number(px), number(py))
 }
 
-// rule draws a line across the diagram at a value of the x axis.
-func (p *plot) rule(x float64, note string) {
-	px, _ := p.at(x, p.y.least)
-	top, bottom := p.frame.top, p.frame.height-p.frame.bottom
-	p.put(`<g class="rule"><title>%s</title><path d="M%s %sV%s"/></g>`, html.EscapeString(note), number(px), number(top), number(bottom))
-	half := letter * float64(len(note)) / 2
-	p.label("middle", min(max(px, half), p.frame.width-half), top-4, note)
+// rule draws a line across the diagram at a value of the x axis, and returns where.
+func (p *plot) rule(x float64, note string) (px float64) {
+	px, _ = p.at(x, p.y.least)
+	p.put(`<g class="rule"><title>%s</title><path d="M%s %sV%s"/></g>`+"\n",
+		html.EscapeString(note), number(px), number(p.frame.top), number(p.frame.height-p.frame.bottom))
+	return px
 }
 
 // close ends the diagram.

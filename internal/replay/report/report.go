@@ -42,10 +42,10 @@ type Run struct {
 	// TTFT is the time to first token in seconds at equally spaced quantiles from 0 to
 	// 1; empty when no token came.
 	TTFT []float64
-	// Length is how long the run took, in virtual time.
+	// Length is how long requests arrived, in virtual time.
 	Length time.Duration
-	// HitRates are the hit rates of equal parts of Length, 0–1 or NaN where nothing was
-	// asked.
+	// HitRates are the hit rates of equal parts of Length, by arrival, 0–1 or NaN where
+	// nothing was asked.
 	HitRates []float64
 	// Requests and Prefilled are each backend's parts of the admitted requests and of
 	// their tokens that were not cached, 0–1.
@@ -67,12 +67,13 @@ const (
 
 // Summarize keeps of a result what a report shows.
 func Summarize(strategy string, r *replay.Result) Run {
+	length := arrivals(r)
 	return Run{
 		Row:       newRow(strategy, r),
 		Uncounted: Uncounted{Rejected: r.Rejected, Refused: r.Refused, Aborted: r.Aborted, Broken: r.Broken},
 		TTFT:      ttftCurve(r),
-		Length:    r.Duration,
-		HitRates:  hitRateCurve(r),
+		Length:    length,
+		HitRates:  hitRateCurve(r, length),
 		Requests:  shares(r.Backends),
 		Prefilled: shares(r.Prefilled()),
 	}
