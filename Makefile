@@ -112,6 +112,11 @@ bench: | out ## Run the benchmarks, write out/bench.txt (BENCH=regexp, COUNT=10 
 bench-smoke: ## Run every benchmark once, so that none can rot
 	go test -run='^$$' -bench=. -benchtime=1x $(BENCH_DIRS)
 
+# Virtual time: the figures are the same on any machine, and belong to the repository.
+.PHONY: policy-bench
+policy-bench: ## Play every strategy in the worlds of the targets (WARMROUTE_TRACES=DIR), write docs/benchmarks/policies.md
+	go run ./tests/bench/policies -o docs/benchmarks
+
 .PHONY: bench-compare
 bench-compare: | out ## Run the benchmarks of another revision and of this one, then compare (BASE=main COUNT=10)
 	@rm -rf out/base && git worktree prune && git worktree add --detach out/base $(BASE)

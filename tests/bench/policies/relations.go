@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/warmroute/warmroute/internal/replay"
+	"github.com/warmroute/warmroute/router"
+)
+
+// relation is what must hold between figures of some worlds, each by itself.
+type relation struct {
+	claim  string
+	worlds []string
+	// figure is what is compared with the bounds, in unit.
+	figure      func(all map[string]results, world string) float64
+	unit        string
+	least, most float64
+}
+
+// unbounded is no bound on that side.
+var unbounded = math.Inf(1) //nolint:gochecknoglobals // a constant
+
+// ours are the strategies that know the caches.
+func ours() []string { return []string{router.PrefixAware, router.LeastExpectedTTFT} }
+
+// relations are the targets, one a line; those about each of our strategies are written
+// once.
+func relations() []relation {
+	const oracle, longest = string(replay.Oracle), string(replay.LongestMatch)
+	docs35, slow, docs88, unstated, tight := "docs 3.5/s", "docs 3.5/s, 0.25 s overhead", "docs 8.8/s", "docs 8.8/s, capacity unstated", "docs 8.8/s, threshold 16"
+	chat, head, conversation := "chat 17/s", "head 5/s", "conversation ×1.1"
+	stated := []string{docs35, docs88, chat, conversation}
+	all := []relation{
+		{"LEAST_EXPECTED_TTFT beside ORACLE, the worst of P50, P90 and mean", stated, slower(router.LeastExpectedTTFT, oracle), "%", -unbounded, 8},
+		{"the same where engines do not state their capacity", []string{unstated}, slower(router.LeastExpectedTTFT, oracle), "%", -unbounded, 15},
+		{"PREFIX_AWARE's hit rate below that of the best", stated, behind(router.PrefixAware), "points", -unbounded, 1.5},
+		{"PREFIX_AWARE's P90 beside LEAST_EXPECTED_TTFT's", stated, later(router.PrefixAware, router.LeastExpectedTTFT, .9), "%", -unbounded, 8},
+		{"PREFIX_AWARE's P90 beside LONGEST_MATCH's", stated, later(router.PrefixAware, longest, .9), "%", -unbounded, 0},
+		{"PREFIX_AWARE's P90 beside LEAST_OUTSTANDING_REQUESTS'", stated, later(router.PrefixAware, router.LeastOutstanding, .9), "%", -unbounded, 0},
+		{"PREFIX_AWARE's hits beside those without that threshold", []string{tight}, against(router.PrefixAware, docs88), "points", -3, unbounded},
+		{"RANDOM's hit rate", []string{docs35}, hits(router.Random), "%", 23, 25},
+		{"RANDOM's hit rate", []string{chat}, hits(router.Random), "%", 28, 30},
+	}
+	for _, s := range ours() {
+		all = append(all,
+			relation{s + "'s hit rate", []string{docs35}, hits(s), "%", 81, unbounded},
+			relation{s + "'s smallest share", []string{docs35}, share(s, false), "%", 13.0, unbounded},
+			relation{s + "'s largest share", []string{docs35}, share(s, true), "%", -unbounded, 15.7},
+			relation{s + "'s P50 beside RANDOM's", []string{slow}, later(s, router.Random, .5), "%", -unbounded, -75},
+			relation{s + "'s P90 beside RANDOM's", []string{slow}, later(s, router.Random, .9), "%", -unbounded, -37},
+			relation{s + "'s hit rate", []string{chat}, hits(s), "%", 81.5, unbounded},
+			relation{s + "'s P90 beside LEAST_OUTSTANDING_REQUESTS'", []string{head}, later(s, router.LeastOutstanding, .9), "%", -unbounded, 5},
+			relation{s + "'s smallest share", []string{head}, share(s, false), "%", 8, unbounded},
+		)
+	}
+	return all
+}
+
+// verdict is a relation in one world.
+type verdict struct {
+	claim, world, figure, target string
+	holds                        bool
+}
+
+// judge says of every relation whether it holds in each of its worlds that was played.
+func judge(all []relation, played map[string]results) []verdict {
+	var verdicts []verdict
+	for _, r := range all {
+		for _, world := range r.worlds {
+			if played[world] == nil {
+				continue
+			}
+			figure := r.figure(played, world)
+			verdicts = append(verdicts, verdict{
+				claim: r.claim, world: world, figure: fmt.Sprintf("%.1f %s", figure, r.unit), target: r.target(),
+				holds: figure >= r.least && figure <= r.most,
+			})
+		}
+	}
+	return verdicts
+}
+
+// target writes the bounds.
+func (r relation) target() string {
+	switch {
+	case math.IsInf(r.least, -1):
+		return fmt.Sprintf("≤ %v %s", r.most, r.unit)
+	case math.IsInf(r.most, 1):
+		return fmt.Sprintf("≥ %v %s", r.least, r.unit)
+	}
+	return fmt.Sprintf("%v…%v %s", r.least, r.most, r.unit)
+}
