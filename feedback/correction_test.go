@@ -127,11 +127,34 @@ func TestCorrector(t *testing.T) {
 			{nothing(3, 112, 50), 113, feedback.ShortfallMoved, 50},
 			{nothing(4, 114, 100), 115, feedback.LossMoved, 110},
 		}},
-		{"so are three with nothing between them", []step{
-			{hit(1, 100, 95), 101, feedback.Confirmed, 0},
+		{"three with nothing between them are, where eviction hardly explains one", []step{
+			{hit(1, 100, 52), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 60), 111, feedback.Standing, 0},
 			{nothing(3, 112, 50), 113, feedback.ShortfallMoved, 50},
 			{nothing(4, 114, 70), 115, feedback.LossMoved, 110},
+		}},
+		{"not where it explains them all", []step{
+			{hit(1, 100, 55), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Standing, 0},
+			{nothing(3, 112, 50), 113, feedback.ShortfallMoved, 50},
+			{nothing(4, 114, 60), 115, feedback.ShortfallMoved, 60},
+		}},
+		{"nor two nearly as old as what was found", []step{
+			{hit(1, 100, 40), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 55), 111, feedback.Void, 0},
+			{nothing(3, 112, 56), 113, feedback.Void, 0},
+		}},
+		{"an answer sent before the row began says nothing of it", []step{
+			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Void, 0},
+			{hit(5, 105, 20), 112, feedback.Confirmed, 0},
+			{nothing(3, 113, 70), 114, feedback.LossMoved, 110},
+		}},
+		{"one sent since that found what is older ends it", []step{
+			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{nothing(2, 110, 60), 111, feedback.Void, 0},
+			{hit(5, 111, 20), 112, feedback.Confirmed, 0},
+			{nothing(3, 113, 70), 114, feedback.Void, 0},
 		}},
 		{"but not with something computed anew between", []step{
 			{hit(1, 100, 95), 101, feedback.Confirmed, 0},
@@ -174,7 +197,7 @@ func TestCorrector(t *testing.T) {
 			{nothing(4, 114, 50), 122, feedback.Stale, 110},
 			{nothing(5, 118, 50), 123, feedback.Stale, 110},
 			{nothing(6, 130, 125), 131, feedback.Standing, 110},
-			{nothing(7, 132, 126), 133, feedback.ShortfallMoved, 125},
+			{nothing(7, 132, 126), 133, feedback.LossMoved, 130},
 		}},
 		{"after a move a claim that reaches further still stands", []step{
 			{hit(1, 100, 95), 101, feedback.Confirmed, 0},

@@ -6,21 +6,24 @@ import (
 )
 
 const (
-	// boundStep is how much a backend's bound grows when it shows that it holds more
-	// than the index believes.
-	boundStep = 1.10
+	// growStep is the part by which a backend's bound grows when it shows that it holds more
+	// than the index believes. Each step that no narrowing comes between is twice the one
+	// before, growDoublings times: a bound that is far off is right after a few answers.
+	growStep      = 0.10
+	growDoublings = 2
 	// boundLimit is how far it may grow in all, and the inverse how far it may shrink.
 	boundLimit = 8.0
 	// fullShare is the part of its bound that a list must have reached for the bound to
 	// be what hid something.
 	fullShare = 0.9
-	// narrowStep is how much a bound shrinks at most when answers show that the engine
-	// holds less than the index believes, and narrowMargin the part of what is left that it
-	// shrinks to. Without it a bound of 1.15 × the truth leaves 13 % of the entries untrue:
+	// narrowStep is the part by which a bound shrinks at most when answers show that the
+	// engine holds less than the index believes, doubled likewise, and narrowMargin the part
+	// of what is left that it shrinks to. Without it a bound of 1.15 × the truth leaves 13 % of the entries untrue:
 	// in replay (docs/benchmarks/feedback.md) it takes precision from 0.91 to 0.98 and costs
 	// no hits.
-	narrowStep   = 0.95
-	narrowMargin = 0.97
+	narrowStep      = 0.05
+	narrowDoublings = 1
+	narrowMargin    = 0.97
 	// surplusTokens and surplusShare are how much more than predicted an answer must
 	// report for that: more than rounding explains.
 	surplusTokens = 32
@@ -141,7 +144,8 @@ func (r *Router) widen(d *Decision, prompt, cached int) {
 	if m.capacity == 0 {
 		m.capacity = stats.Capacity
 	}
-	m.surplus = min(m.surplus*boundStep, boundLimit)
+	m.surplus = min(m.surplus*(1+doubled(growStep, m.grown, growDoublings)), boundLimit)
+	m.grown, m.narrowed = m.grown+1, 0
 	r.index.SetCapacity(m.holder, int(float64(m.capacity)*m.surplus))
 }
 
@@ -158,8 +162,14 @@ func (r *Router) narrow(m *member) {
 		m.capacity = stats.Capacity
 	}
 	left := narrowMargin * float64(stats.Blocks) / float64(m.capacity)
-	m.surplus = min(m.surplus, max(left, m.surplus*narrowStep, 1.0/boundLimit))
+	m.surplus = min(m.surplus, max(left, m.surplus*(1-doubled(narrowStep, m.narrowed, narrowDoublings)), 1.0/boundLimit))
+	m.grown, m.narrowed = 0, m.narrowed+1
 	r.index.SetCapacity(m.holder, int(float64(m.capacity)*m.surplus))
+}
+
+// doubled is a step after so many before it in the same direction.
+func doubled(step float64, before, doublings int) float64 {
+	return step * float64(int(1)<<min(before, doublings))
 }
 
 // tellSilence says when a backend turns out to report no cached tokens, and when it does

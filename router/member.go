@@ -36,6 +36,8 @@ type member struct {
 	silent     bool                           // it has been told of
 	flying     map[*Decision]struct{}         // decisions with blocks, not completed
 	capacity   int                            // bound on its blocks without surplus; 0 while it is the index's own
+	grown      int                            // times that the bound grew since it last shrank
+	narrowed   int                            // times that it shrank since it last grew
 	surplus    float64                        // factor by which answers have shown the bound to be too small
 	progress   feedback.Progress
 	unreported feedback.Unreported
