@@ -81,7 +81,7 @@ and, as yardsticks, placements that only a replay has
 // execute runs the command once its flags are known.
 func (o *options) execute(cmd *cobra.Command, s scenario) error {
 	ctx := cmd.Context()
-	print, err := o.printer()
+	write, err := o.printer()
 	if err != nil {
 		return cli.BadUsage(err)
 	}
@@ -102,7 +102,7 @@ func (o *options) execute(cmd *cobra.Command, s scenario) error {
 	if err := page.write(r.HTML); err != nil {
 		return err
 	}
-	return print(r, cmd.OutOrStdout())
+	return write(r, cmd.OutOrStdout())
 }
 
 // blame says whose fault an error is.

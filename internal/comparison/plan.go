@@ -124,7 +124,7 @@ func (p *plan) run(ctx context.Context, told func(requests int)) (*report.Report
 
 // remarks say what to do about requests that did not go well.
 func remarks(runs []report.Run) []string {
-	if slices.ContainsFunc(runs, func(r report.Run) bool { return r.Uncounted.Refused > 0 }) {
+	if slices.ContainsFunc(runs, func(r report.Run) bool { return r.Unanswered.Refused > 0 }) {
 		return []string{"A request that does not fit an engine's KV cache, prompt and answer together, is refused: raise --kv-tokens."}
 	}
 	return nil

@@ -21,23 +21,23 @@ func (r *Report) remarks() []string {
 			lines = appendBest(lines, fmt.Sprintf("%s %s: ", r.Sweep.Key, group[0].Row.SweepValue), group)
 		}
 	}
-	lines = appendUncounted(lines, r.Runs)
+	lines = appendUnanswered(lines, r.Runs)
 	return append(lines, r.Remarks...)
 }
 
-// appendUncounted says which requests got no complete answer, once where that is the same in
+// appendUnanswered says which requests got no complete answer, once where that is the same in
 // every run.
-func appendUncounted(lines []string, runs []Run) []string {
+func appendUnanswered(lines []string, runs []Run) []string {
 	if len(runs) == 0 {
 		return lines
 	}
 	first := runs[0]
-	differs := func(r Run) bool { return r.Uncounted != first.Uncounted || r.Row.Requests != first.Row.Requests }
-	if text := first.Uncounted.String(); text != "" && len(runs) > 1 && !slices.ContainsFunc(runs, differs) {
+	differs := func(r Run) bool { return r.Unanswered != first.Unanswered || r.Row.Requests != first.Row.Requests }
+	if text := first.Unanswered.String(); text != "" && len(runs) > 1 && !slices.ContainsFunc(runs, differs) {
 		return append(lines, fmt.Sprintf("Every run: of %d requests %s.", first.Row.Requests, text))
 	}
 	for _, run := range runs {
-		if text := run.Uncounted.String(); text != "" {
+		if text := run.Unanswered.String(); text != "" {
 			lines = append(lines, fmt.Sprintf("%s: of %d requests %s.", run.name(), run.Row.Requests, text))
 		}
 	}
@@ -116,7 +116,7 @@ func aside(difference float64, unit string) string {
 }
 
 // String says what became of the requests, empty when there are none.
-func (u Uncounted) String() string {
+func (u Unanswered) String() string {
 	var parts []string
 	add := func(n int, what string) {
 		if n > 0 {

@@ -37,8 +37,8 @@ type Sweep struct {
 type Run struct {
 	// Row is the figures.
 	Row Row
-	// Uncounted are the requests without a complete answer, by what became of them.
-	Uncounted Uncounted
+	// Unanswered are the requests without a complete answer, by what became of them.
+	Unanswered Unanswered
 	// TTFT is the time to first token in seconds at equally spaced quantiles from 0 to
 	// 1; empty when no token came.
 	TTFT []float64
@@ -52,8 +52,8 @@ type Run struct {
 	Requests, Prefilled []float64
 }
 
-// Uncounted are requests that were not answered in full.
-type Uncounted struct {
+// Unanswered are requests that were not answered in full.
+type Unanswered struct {
 	// Rejected found no backend; Refused were longer than an engine's KV cache; Aborted
 	// were left by the client; Broken died with their engine.
 	Rejected, Refused, Aborted, Broken int
@@ -69,13 +69,13 @@ const (
 func Summarize(strategy string, r *replay.Result) Run {
 	length := arrivals(r)
 	return Run{
-		Row:       newRow(strategy, r),
-		Uncounted: Uncounted{Rejected: r.Rejected, Refused: r.Refused, Aborted: r.Aborted, Broken: r.Broken},
-		TTFT:      ttftCurve(r),
-		Length:    length,
-		HitRates:  hitRateCurve(r, length),
-		Requests:  shares(r.Backends),
-		Prefilled: shares(r.Prefilled()),
+		Row:        newRow(strategy, r),
+		Unanswered: Unanswered{Rejected: r.Rejected, Refused: r.Refused, Aborted: r.Aborted, Broken: r.Broken},
+		TTFT:       ttftCurve(r),
+		Length:     length,
+		HitRates:   hitRateCurve(r, length),
+		Requests:   shares(r.Backends),
+		Prefilled:  shares(r.Prefilled()),
 	}
 }
 

@@ -37,7 +37,7 @@ func result(ttft time.Duration, cached ...int) *replay.Result {
 func plain() *Report {
 	r := &Report{Title: "docs: 4 requests", Facts: []string{"2 backends", "seed 7"}, Remarks: []string{"Said by the caller."}}
 	random := Summarize(router.Random, result(time.Second, 0, 0, 400, 0))
-	random.Uncounted = Uncounted{Refused: 2, Aborted: 1}
+	random.Unanswered = Unanswered{Refused: 2, Aborted: 1}
 	aware := Summarize(router.PrefixAware, result(100*time.Millisecond, 800, 0, 960, 640))
 	oracle := Summarize(string(replay.Oracle), result(80*time.Millisecond, 800, 800, 960, 640))
 	r.Runs = []Run{random, aware, oracle}
@@ -101,7 +101,7 @@ func TestOutputs(t *testing.T) {
 func TestRemarksAlike(t *testing.T) {
 	r := plain()
 	for i := range r.Runs {
-		r.Runs[i].Uncounted = Uncounted{Refused: 3, Rejected: 1}
+		r.Runs[i].Unanswered = Unanswered{Refused: 3, Rejected: 1}
 	}
 	want := []string{r.remarks()[0], "Every run: of 4 requests 3 were longer than an engine's KV cache, 1 found no backend.", "Said by the caller."}
 	if diff := cmp.Diff(want, r.remarks()); diff != "" {
