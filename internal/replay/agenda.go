@@ -12,12 +12,13 @@ type moment struct {
 	at     time.Duration
 	kind   momentKind
 	order  uint64
-	node   int              // step, scrape
-	ticket uint64           // step: valid while it is the node's latest
-	flight *flight          // abort
-	ask    workload.Request // arrival
-	fault  Fault            // fault
-	own    bool             // arrival: the source's next, after which another is fetched
+	node   int                    // step, scrape
+	ticket uint64                 // step: valid while it is the node's latest
+	flight *flight                // abort
+	ask    workload.Request       // arrival
+	fault  Fault                  // fault
+	hear   func(at time.Duration) // hear
+	own    bool                   // arrival: the source's next, after which another is fetched
 }
 
 type momentKind uint8
@@ -26,6 +27,7 @@ const (
 	momentStep momentKind = iota
 	momentFault
 	momentScrape
+	momentHear
 	momentAbort
 	momentArrival
 	momentAudit
@@ -46,7 +48,7 @@ type agenda struct {
 	heap  []*moment
 	order uint64
 	spare []*moment
-	work  int // moments that are not mere housekeeping: scrapes and audits
+	work  int // moments that are not mere housekeeping
 }
 
 // add notes that something is due.
@@ -108,5 +110,8 @@ func (a *agenda) next() (m moment, ok bool) {
 	return m, true
 }
 
-// housekeeping reports whether the kind repeats for ever and keeps no run alive.
-func (k momentKind) housekeeping() bool { return k == momentScrape || k == momentAudit }
+// housekeeping reports whether the kind keeps no run alive, because it repeats for ever or
+// is of no use when nothing comes after it.
+func (k momentKind) housekeeping() bool {
+	return k == momentScrape || k == momentAudit || k == momentHear
+}

@@ -3,10 +3,8 @@ package replay
 import (
 	"slices"
 
-	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/internal/enginesim"
 	"github.com/warmroute/warmroute/kvindex"
-	"github.com/warmroute/warmroute/router"
 )
 
 // auditedIndex is the router's index, of which it is known what every entry claims: that
@@ -143,25 +141,4 @@ func (f *Fleet) sampleIndex() {
 	entries, gone := f.index.compare()
 	f.result.Entries += entries
 	f.result.Gone += gone
-}
-
-// hooks note what the router tells.
-func (f *Fleet) hooks() router.Hooks {
-	return router.Hooks{
-		HorizonMoved: func(_ *router.Pool, b *backends.Backend, cause string, forgotten int) {
-			n := f.nodeAt(b)
-			f.result.Moves = append(f.result.Moves, Move{
-				At: f.now, Backend: n.number, Cause: cause, Forgotten: forgotten,
-				Checked: f.index.forgotten, Held: f.index.still,
-			})
-			n.checkRecovery()
-		},
-		Judged: f.result.judged,
-		Hopeless: func(_ *router.Pool, b *backends.Backend, hopeless bool) {
-			f.result.Hopeless[f.nodeAt(b).number] = hopeless
-		},
-		Silent:    func(_ *router.Pool, b *backends.Backend, _ bool) { f.result.Silent[f.nodeAt(b).number] = true },
-		Accounted: f.result.accounted,
-		Ejected:   f.result.ejected,
-	}
 }

@@ -23,6 +23,11 @@ type Config struct {
 	// strategy. Requests still go through the router, pinned to what was chosen, as long
 	// as that is in rotation.
 	Placement Placement
+	// Routers is how many routers the requests are spread over; 0 is 1.
+	Routers int
+	// ShareDelay is after how long what one of them knows is known to the others, blocks,
+	// horizons and load; 0 is that they share nothing.
+	ShareDelay time.Duration
 	// BytesPerToken is the length of a token in bytes of key stream. Default 4.
 	BytesPerToken float64
 	// ScrapeEvery is how often each engine's metrics are read; 0 is never. Engines take
@@ -128,6 +133,15 @@ func (c Config) Validate() error {
 	}
 	if c.Placement != ByRouter && !slices.Contains(Placements(), c.Placement) {
 		bad("placement: %q is neither empty nor one of %v", c.Placement, Placements())
+	}
+	if c.Routers < 0 {
+		bad("routers: must not be negative, are %d", c.Routers)
+	}
+	if c.ShareDelay < 0 {
+		bad("share_delay: must not be negative, is %v", c.ShareDelay)
+	}
+	if c.Audit && c.Routers > 1 {
+		bad("audit: it knows the index of one router, and there are %d", c.Routers)
 	}
 	if c.BytesPerToken < 0 {
 		bad("bytes_per_token: must be above 0, is %v", c.BytesPerToken)

@@ -4,7 +4,7 @@
 // no router can know: what every engine's cache really holds.
 //
 // It owns the [Fleet], which is N engine models (internal/enginesim) behind one
-// [router.Router], driven by one agenda of moments: arrivals, engine steps, scrapes,
+// [router.Router] or several that share what they know, driven by one agenda of moments: arrivals, engine steps, scrapes,
 // aborts, faults. It calls the same Route, FirstToken, Complete and Scraped as the proxy
 // does, and holds no copy of any rule. A [workload.Source] says what is asked.
 // A [Placement] chooses in the place of a strategy, as a yardstick.

@@ -7,12 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/internal/enginesim"
 	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/kvindex"
-	"github.com/warmroute/warmroute/router"
 )
 
 // poolName is the name of the one pool.
@@ -21,18 +19,17 @@ const poolName = "replay"
 // epoch is the wall clock's time at the beginning of a run.
 var epoch = time.Unix(1_700_000_000, 0) //nolint:gochecknoglobals // a constant
 
-// Fleet is engine models behind a router. It serves one run.
+// Fleet is engine models behind a router, or several. It serves one run.
 type Fleet struct {
-	config Config
-	router *router.Router
-	pool   *router.Pool
-	index  *auditedIndex
-	nodes  []*node
-	agenda agenda
-	source workload.Source
-	rng    *rand.Rand // the router's random values
-	noise  noise
-	units  units
+	config   Config
+	replicas []*replica
+	index    *auditedIndex // of the first replica
+	nodes    []*node
+	agenda   agenda
+	source   workload.Source
+	rng      *rand.Rand // the router's random values
+	noise    noise
+	units    units
 
 	seeds  map[string]kvindex.Key // chain seed by tenant
 	tokens []run                  // scratch
@@ -63,22 +60,19 @@ func New(c Config) (*Fleet, error) {
 		seeds:  make(map[string]kvindex.Key),
 	}
 	f.noise = newNoise(c.Noise, c.Seed)
-	f.index = &auditedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})}
+	for number := range max(c.Routers, 1) {
+		v, err := newReplica(f, number)
+		if err != nil {
+			return nil, err
+		}
+		f.replicas = append(f.replicas, v)
+	}
+	f.index = f.replicas[0].index
 	if c.Audit {
 		f.index.claims = make(map[kvindex.Key]enginesim.BlockID)
 		f.index.held = f.held
 	}
-	f.router = router.New(router.Options{Index: f.index, Hooks: f.hooks(), Seed: c.Seed, Epoch: epoch})
-	spec := router.PoolSpec{Name: poolName, Config: c.Router, Ejection: backends.DefaultEjection()}
-	for i := range c.Backends {
-		spec.Backends = append(spec.Backends, backends.Spec{URL: backendURL(i), Rank: backends.NoRank})
-	}
-	pool, err := f.router.AddPool(spec)
-	if err != nil {
-		return nil, fmt.Errorf("replay: %w", err)
-	}
-	f.pool = pool
-	for i, b := range pool.Backends() { // sorted by id, which is the order of numbers
+	for i, b := range f.replicas[0].backends {
 		n := &node{fleet: f, number: i, backend: b, holder: f.index.holders[i], cachingOff: slices.Contains(c.CachingOff, i)}
 		if err := n.boot(0); err != nil {
 			return nil, fmt.Errorf("replay: %w", err)
@@ -110,6 +104,9 @@ func (f *Fleet) Run(s workload.Source) (*Result, error) {
 	}
 	if f.config.Audit {
 		f.agenda.add(moment{at: f.config.AuditEvery, kind: momentAudit})
+	}
+	if f.sharing() {
+		f.agenda.add(moment{at: shareLoadsEvery, kind: momentHear, hear: f.shareLoads})
 	}
 	for moments := 1; f.agenda.work > 0; moments++ {
 		if moments%progressEvery == 0 && f.config.Progress != nil {
@@ -148,6 +145,8 @@ func (f *Fleet) handle(m moment) error {
 	case momentScrape:
 		f.nodes[m.node].scrape(m.at)
 		f.agenda.add(moment{at: m.at + f.config.ScrapeEvery, kind: momentScrape, node: m.node})
+	case momentHear:
+		m.hear(m.at)
 	case momentFault:
 		return f.fault(m.at, m.fault)
 	case momentAudit:

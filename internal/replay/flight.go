@@ -3,7 +3,6 @@ package replay
 import (
 	"time"
 
-	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/internal/enginesim"
 	"github.com/warmroute/warmroute/internal/workload"
@@ -15,6 +14,7 @@ import (
 // router has no decision.
 type flight struct {
 	fleet    *Fleet
+	via      *replica
 	node     *node
 	place    int // in node.flights
 	ask      workload.Request
@@ -52,11 +52,12 @@ func (f *Fleet) take(at time.Duration, ask workload.Request) *flight {
 // route lets the router choose a backend and sends the request there.
 func (f *Fleet) route(at time.Duration, ask workload.Request) {
 	fl := f.take(at, ask)
+	fl.via = f.pick()
 	fl.plan = f.noise.plan(&fl.ask)
 	fl.describe()
 	seed := f.seed(ask.Tenant)
 	req := router.Request{
-		Now: clock(at), Random: f.rng.Uint64(), Pool: f.pool, Scope: seed,
+		Now: clock(at), Random: f.rng.Uint64(), Pool: fl.via.pool, Scope: seed,
 		Blocks: fl.keys, StreamBytes: fl.stream, HashedBytes: fl.hashed,
 		Prefix: fl.prefix(seed), Route: "chat", Streamed: true,
 	}
@@ -65,25 +66,15 @@ func (f *Fleet) route(at time.Duration, ask workload.Request) {
 		req.Pin = f.place(fl, &req)
 	}
 	f.result.Requests++
-	decision, err := f.router.Route(&req)
+	decision, err := fl.via.router.Route(&req)
 	if err != nil {
 		f.result.Rejected++
 		fl.end(at, false)
 		return
 	}
 	fl.decision = decision
-	fl.node = f.nodeAt(decision.Backend)
+	fl.node = fl.via.node(decision.Backend)
 	fl.submit(at)
-}
-
-// nodeAt finds the engine behind a backend.
-func (f *Fleet) nodeAt(b *backends.Backend) *node {
-	for _, n := range f.nodes {
-		if n.backend == b {
-			return n
-		}
-	}
-	return nil
 }
 
 // submitForeign sends a request to an engine past the router.
@@ -183,7 +174,7 @@ func (fl *flight) firstToken(at time.Duration) {
 	}
 	fl.node.lastFirst = at
 	fl.fleet.result.firstToken(fl, at-fl.at)
-	fl.fleet.router.FirstToken(fl.decision, clock(at))
+	fl.via.router.FirstToken(fl.decision, clock(at))
 	fl.leaveIfPlanned(at)
 }
 
@@ -247,7 +238,7 @@ func (fl *flight) breakOff(at time.Duration) {
 // complete tells the router, where it knows of the request.
 func (fl *flight) complete(o feedback.Outcome) {
 	if fl.decision != nil {
-		fl.fleet.router.Complete(fl.decision, o)
+		fl.via.router.Complete(fl.decision, o)
 	}
 }
 

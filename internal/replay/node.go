@@ -115,7 +115,9 @@ func (n *node) scrape(at time.Duration) {
 		s.PromptTokens, s.HasPromptTokens = float64(c.PromptTokens), true
 		s.Started = float64(clock(n.started).UnixNano()) / 1e9
 	}
-	f.router.Scraped(f.pool, n.backend, s)
+	for _, v := range f.replicas {
+		v.router.Scraped(v.pool, v.backends[n.number], s)
+	}
 }
 
 // fault lets something happen to one engine.

@@ -29,14 +29,14 @@ type candidate struct {
 // candidates are the engines in rotation. For a prompt without a usable prefix their order
 // of affinity is random.
 func (f *Fleet) candidates(fl *flight, req *router.Request) []candidate {
-	depths := make([]int, f.index.Holders())
-	f.index.Match(fl.keys, depths)
+	depths := make([]int, fl.via.index.Holders())
+	fl.via.index.Match(fl.keys, depths)
 	prefix := req.Random
 	if req.HasPrefix {
 		prefix = uint64(req.Rendezvous)
 	}
 	var all []candidate
-	for i, status := range f.pool.Status(req.Now) { // in the order of nodes
+	for i, status := range fl.via.pool.Status(req.Now) { // in the order of nodes
 		if status.State != backends.Up {
 			continue
 		}

@@ -95,6 +95,7 @@ func TestCandidates(t *testing.T) {
 	f.route(2500*time.Millisecond, docAsk(1, 2))
 
 	fl := f.take(3*time.Second, docAsk(1, 3))
+	fl.via = f.pick()
 	fl.describe()
 	all := f.candidates(fl, &router.Request{Now: clock(3 * time.Second), Random: 1})
 	if len(all) != 2 {
@@ -146,6 +147,7 @@ func TestPlacementOutOfRotation(t *testing.T) {
 	c.Placement = LeastQueuedTokens
 	f := mustNew(t, c)
 	fl := f.take(0, docAsk(1, 0))
+	fl.via = f.pick()
 	fl.describe()
 	req := router.Request{Now: clock(0), Random: 1}
 	for left := len(f.nodes); left > 0; left-- {

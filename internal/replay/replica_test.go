@@ -1,0 +1,111 @@
+package replay
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmroute/warmroute/internal/workload"
+	"github.com/warmroute/warmroute/router"
+)
+
+// routersWorld is five minutes of a hundred documents on three engines that hold them all.
+func routersWorld(routers int, delay time.Duration) (Config, workload.DocsConfig) {
+	c := smallConfig(1)
+	c.Audit, c.Routers, c.ShareDelay = false, routers, delay
+	d := workload.DefaultDocsConfig()
+	d.Documents, d.Duration, d.Rate = 100, 5*time.Minute, 3
+	return c, d
+}
+
+// Several routers that share find what one finds; those that do not, compute the same
+// documents on several engines.
+func TestRouters(t *testing.T) {
+	play := func(routers int, delay time.Duration) *Result {
+		c, d := routersWorld(routers, delay)
+		return mustRun(t, mustNew(t, c), workload.NewDocs(d, c.Seed))
+	}
+	one, shared, apart := play(1, 0), play(4, 50*time.Millisecond), play(4, 0)
+	t.Logf("              %s", Header)
+	t.Logf("one router    %s", one.Row())
+	t.Logf("four, sharing %s", shared.Row())
+	t.Logf("four, apart   %s", apart.Row())
+	if shared.Requests != one.Requests || apart.Requests != one.Requests {
+		t.Errorf("%d, %d and %d requests", one.Requests, shared.Requests, apart.Requests)
+	}
+	if got, want := shared.HitRate(), one.HitRate(); got < want-0.01 {
+		t.Errorf("sharing: hit rate %.4f, one router %.4f", got, want)
+	}
+	if got, want := shared.Mean(), one.Mean(); got > want+want/10 {
+		t.Errorf("sharing: mean TTFT %v, one router %v", got, want)
+	}
+	if got, want := apart.HitRate(), one.HitRate(); got > want-0.1 {
+		t.Errorf("apart: hit rate %.4f, one router %.4f", got, want)
+	}
+	if again := play(4, 50*time.Millisecond); !cmp.Equal(again.Samples, shared.Samples) {
+		t.Error("two runs of one seed differ")
+	}
+}
+
+// What one router finds to be gone, all do, and none tells of it twice.
+func TestRoutersShareHorizons(t *testing.T) {
+	c, d := routersWorld(3, 50*time.Millisecond)
+	c.Faults = []Fault{{At: 3 * time.Minute, Backend: 1, Kind: Restart}}
+	c.ScrapeEvery = 0 // only answers tell, to one router each
+	c.StatedCapacity = 0
+	f := mustNew(t, c)
+	r := mustRun(t, f, workload.NewDocs(d, c.Seed))
+	first := -1
+	for i, m := range r.Moves {
+		if m.Backend == 1 && m.At > 3*time.Minute {
+			first = i
+			break
+		}
+	}
+	if first < 0 || len(r.Moves) < first+3 {
+		t.Fatalf("moves: %+v", r.Moves)
+	}
+	own, peers := r.Moves[first], r.Moves[first+1:first+3]
+	if own.Cause == "peer" {
+		t.Errorf("nobody found out: %+v", own)
+	}
+	for _, m := range peers {
+		if m.Cause != "peer" || m.Backend != 1 || m.At != own.At+c.ShareDelay {
+			t.Errorf("%+v is followed by %+v", own, m)
+		}
+	}
+	for _, v := range f.replicas {
+		if v.horizons[f.nodes[1].holder] == 0 {
+			t.Error("a router knows of no horizon")
+		}
+	}
+}
+
+// Others' requests count against the threshold.
+func TestRoutersShareLoad(t *testing.T) {
+	c, d := routersWorld(2, 50*time.Millisecond)
+	c.Router.Strategy = router.LeastOutstanding
+	r := mustRun(t, mustNew(t, c), workload.NewDocs(d, c.Seed))
+	c.ShareDelay = 0
+	apart := mustRun(t, mustNew(t, c), workload.NewDocs(d, c.Seed))
+	if r.Mean() >= apart.Mean() {
+		t.Errorf("mean TTFT %v sharing load, %v apart", r.Mean(), apart.Mean())
+	}
+}
+
+func TestRoutersConfig(t *testing.T) {
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Routers = -1 },
+		func(c *Config) { c.ShareDelay = -1 },
+		func(c *Config) { c.Audit = true },
+	} {
+		c, _ := routersWorld(2, time.Second)
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if change(&c); c.Validate() == nil {
+			t.Errorf("%+v is valid", c)
+		}
+	}
+}
