@@ -99,13 +99,13 @@ func TestCommandJSON(t *testing.T) {
 
 func TestCommandTable(t *testing.T) {
 	stdout, _, err := command(t.Context(), tiny("--strategy", "prefix_aware,oracle", "--fault", "t=30s backend=1 restart",
-		"--noise", "aborts=0.1", "--set", "w=3", "--state-capacity", "0", "--prefill-rate", "5000", "--request-overhead", "20ms")...)
+		"--noise", "aborts=0.1", "--set", "w=3", "--routers", "2", "--state-capacity", "0", "--prefill-rate", "5000", "--request-overhead", "20ms")...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"docs: questions on 20 documents of 1000 tokens, 3.5 requests/s for 1m\n",
-		"210 requests a run; load × 1; 2 backends; profile reference; 12000 tokens of KV each; blocks of 16; 5000 prefill tokens/s; " +
+		"210 requests a run; load × 1; 2 backends; 2 routers; they share within 50ms; profile reference; 12000 tokens of KV each; blocks of 16; 5000 prefill tokens/s; " +
 			"20ms overhead a request; engines do not state their capacity; w=3; noise aborts=0.1; fault t=30s backend=1 restart; seed 1\n",
 		"\nPREFIX_AWARE ", "\nORACLE ", "The best strategy by mean TTFT is PREFIX_AWARE: ",
 		"PREFIX_AWARE: of 210 requests ", " died with their engine", " were left by their client",
@@ -147,6 +147,7 @@ func TestCommandSweeps(t *testing.T) {
 	}{
 		{"load=1,2", func(a, b report.Row) bool { return b.Requests == 2*a.Requests }},
 		{"backends=1,2", func(a, b report.Row) bool { return a.ShareMin == 1 && b.ShareMin < 0.6 }},
+		{"routers=1,4", func(a, b report.Row) bool { return a.HitRate > b.HitRate-0.05 && a.TTFTMean != b.TTFTMean }},
 		{"kv_tokens=6000,24000", func(a, b report.Row) bool { return a.HitRate < b.HitRate }},
 		{"docs-documents=5,50", func(a, b report.Row) bool { return a.HitRate > b.HitRate }},
 		{"seed=1,2", func(a, b report.Row) bool { return a.Seed == 1 && b.Seed == 2 && a.TTFTMean != b.TTFTMean }},
@@ -275,6 +276,8 @@ func TestCommandRefuses(t *testing.T) {
 		{tiny("--load", "1e9"), "--load: must be in "},
 		{tiny("--backends", "0"), "--backends: must be at least 1"},
 		{tiny("--backends", "1000000"), "--backends: 1000000 are more than 256"},
+		{tiny("--routers", "0"), "--routers: 0 is not in 1..64"},
+		{tiny("--routers", "2", "--share-delay", "-1s"), "--share-delay: must not be negative"},
 		{tiny("--profile", "abacus"), `--profile: "abacus" is not one of reference, llama-70b-8xh100`},
 		{tiny("--kv-tokens", "-1"), "--kv-tokens: must be >= 0"},
 		{tiny("--kv-tokens", "900"), "not one of 210 requests fits an engine's KV cache of 900 tokens, prompt and answer together: raise --kv-tokens"},

@@ -3,6 +3,7 @@ package comparison
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/warmroute/warmroute/internal/replay"
 	"github.com/warmroute/warmroute/internal/replay/report"
@@ -21,6 +22,10 @@ func (s *scenario) facts(fleet replay.Config, runs []report.Run, swept string) [
 	add("", requests(runs))
 	add("load", fmt.Sprintf("load × %v", s.asked.load))
 	add("backends", fmt.Sprintf("%d backends", fleet.Backends))
+	if fleet.Routers > 1 {
+		add("routers", fmt.Sprintf("%d routers", fleet.Routers))
+		add("share_delay", sharing(fleet.ShareDelay))
+	}
 	add("profile", "profile "+s.engine.profile)
 	add("kv_tokens", fmt.Sprintf("%d tokens of KV each", fleet.Engine.KVTokens))
 	add("block_size", fmt.Sprintf("blocks of %d", fleet.Engine.BlockSize))
@@ -55,6 +60,14 @@ func requests(runs []report.Run) string {
 		return fmt.Sprintf("%d requests a run", least)
 	}
 	return fmt.Sprintf("%d–%d requests a run", least, most)
+}
+
+// sharing says what several routers know of each other.
+func sharing(delay time.Duration) string {
+	if delay == 0 {
+		return "they share nothing"
+	}
+	return fmt.Sprintf("they share within %v", delay)
 }
 
 // statement says what engines tell of their capacity.

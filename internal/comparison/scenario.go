@@ -19,14 +19,19 @@ import (
 // scrapeEvery is how often the router reads the engines' metrics, as it does by default.
 const scrapeEvery = 5 * time.Second
 
-// maxBackends bounds the memory of a run to a few gigabytes.
-const maxBackends = 256
+// The bounds of a fleet keep a run within a few gigabytes.
+const (
+	maxBackends = 256
+	maxRouters  = 64
+)
 
 // scenario is everything that a run depends on but the strategy.
 type scenario struct {
 	asked         asked
 	engine        engine
 	backends      int
+	routers       int
+	shareDelay    time.Duration
 	stateCapacity float64
 	noise         string
 	seed          uint64
@@ -40,7 +45,7 @@ func defaultScenario() scenario {
 		asked: asked{
 			load: 1, docs: workload.DefaultDocsConfig(), chat: workload.DefaultChatConfig(), head: workload.DefaultHeadConfig(),
 		},
-		engine: engine{profile: referenceProfile}, backends: 7, stateCapacity: 1, seed: 1,
+		engine: engine{profile: referenceProfile}, backends: 7, routers: 1, shareDelay: 50 * time.Millisecond, stateCapacity: 1, seed: 1,
 		routing: config.DefaultPool().Routing,
 	}
 }
@@ -58,6 +63,8 @@ func (s *scenario) register(cmd *cobra.Command) {
 	f.DurationVar(&s.engine.overhead, "request-overhead", s.engine.overhead, "what every request takes beside the model (0: the profile's)")
 	f.IntVar(&s.engine.maxSeqs, "max-num-seqs", s.engine.maxSeqs, "sequences in the running batch (0: the profile's)")
 	f.IntVar(&s.engine.maxBatchedTokens, "max-num-batched-tokens", s.engine.maxBatchedTokens, "tokens computed in a step (0: the profile's)")
+	f.IntVar(&s.routers, "routers", s.routers, "routers that the requests are spread over")
+	f.DurationVar(&s.shareDelay, "share-delay", s.shareDelay, "after how long what one of several routers knows is known to the others (0: they share nothing)")
 	f.Float64Var(&s.stateCapacity, "state-capacity", s.stateCapacity, "KV cache that engines say they have, relative to the truth; 0: they do not say")
 	f.StringVar(&s.noise, "noise", s.noise, "what goes wrong all the time: `default`, or KEY=VALUE by commas of "+strings.Join(noiseKeys(), ", "))
 	f.Uint64Var(&s.seed, "seed", s.seed, "seed of all that is random")
@@ -140,6 +147,9 @@ func (s *scenario) fleet() (replay.Config, error) {
 	if s.backends > maxBackends {
 		return replay.Config{}, fmt.Errorf("--backends: %d are more than %d", s.backends, maxBackends)
 	}
+	if s.routers < 1 || s.routers > maxRouters {
+		return replay.Config{}, fmt.Errorf("--routers: %d is not in 1..%d", s.routers, maxRouters)
+	}
 	engine, err := s.engine.config()
 	if err != nil {
 		return replay.Config{}, err
@@ -150,7 +160,7 @@ func (s *scenario) fleet() (replay.Config, error) {
 	}
 	fleet := replay.Config{
 		Backends: s.backends, Engine: engine, Router: s.routing.Router(),
-		ScrapeEvery: scrapeEvery, StatedCapacity: s.stateCapacity,
+		Routers: s.routers, ShareDelay: s.shareDelay, ScrapeEvery: scrapeEvery, StatedCapacity: s.stateCapacity,
 		Noise: noise, Faults: s.faults, Seed: s.seed,
 	}
 	return fleet, errors.Join(nameFlags(engine.Validate()), nameFlags(fleet.Validate()))

@@ -32,6 +32,17 @@ func against(strategy, other string) figure {
 	}
 }
 
+// laterThan is by how much a quantile of a strategy's time to first token is above what it
+// is in another world; not a number where that was not played.
+func laterThan(strategy, other string, quantile float64) figure {
+	return func(all map[string]results, world string) float64 {
+		if all[other] == nil {
+			return math.NaN()
+		}
+		return above(all[world][strategy].Quantile(quantile).Seconds(), all[other][strategy].Quantile(quantile).Seconds())
+	}
+}
+
 // share is the smallest or the largest part of the requests that a backend gets.
 func share(strategy string, largest bool) figure {
 	return func(all map[string]results, world string) float64 {

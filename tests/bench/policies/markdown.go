@@ -64,6 +64,9 @@ func (w world) conditions() string {
 	if w.overhead > 0 {
 		parts = append(parts, fmt.Sprintf("%v of overhead a request", w.overhead))
 	}
+	if w.routers > 1 {
+		parts = append(parts, fmt.Sprintf("%d routers that share within %v", w.routers, w.shareDelay))
+	}
 	if w.threshold > 0 {
 		parts = append(parts, fmt.Sprintf("`concurrency_threshold: %d`", w.threshold))
 	}

@@ -112,6 +112,8 @@ func TestFigures(t *testing.T) {
 		{"the best", behind("Y"), 0},
 		{"against another world", against("X", "b"), 10},
 		{"against none", against("X", "c"), math.NaN()},
+		{"P50 against another world", laterThan("X", "b", .5), 100},
+		{"P50 against none", laterThan("X", "c", .5), math.NaN()},
 		{"smallest share", share("X", false), 25},
 		{"largest share", share("X", true), 75},
 		{"P50", later("X", "Y", .5), 100},

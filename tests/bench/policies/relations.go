@@ -29,7 +29,7 @@ func ours() []string { return []string{router.PrefixAware, router.LeastExpectedT
 func relations() []relation {
 	const oracle, longest = string(replay.Oracle), string(replay.LongestMatch)
 	docs35, slow, docs88, unstated, tight := "docs 3.5/s", "docs 3.5/s, 0.25 s overhead", "docs 8.8/s", "docs 8.8/s, capacity unstated", "docs 8.8/s, threshold 16"
-	chat, head, conversation := "chat 17/s", "head 5/s", "conversation ×1.1"
+	four, chat, head, conversation := "docs 8.8/s, 4 routers", "chat 17/s", "head 5/s", "conversation ×1.1"
 	stated := []string{docs35, docs88, chat, conversation}
 	all := []relation{
 		{"LEAST_EXPECTED_TTFT beside ORACLE, the worst of P50, P90 and mean", stated, slower(router.LeastExpectedTTFT, oracle), "%", -unbounded, 8},
@@ -49,6 +49,8 @@ func relations() []relation {
 			relation{s + "'s largest share", []string{docs35}, share(s, true), "%", -unbounded, 15.7},
 			relation{s + "'s P50 beside RANDOM's", []string{slow}, later(s, router.Random, .5), "%", -unbounded, -75},
 			relation{s + "'s P90 beside RANDOM's", []string{slow}, later(s, router.Random, .9), "%", -unbounded, -37},
+			relation{s + "'s hits beside those with one router", []string{four}, against(s, docs88), "points", -0.5, unbounded},
+			relation{s + "'s P90 beside that with one router", []string{four}, laterThan(s, docs88, .9), "%", -unbounded, 10},
 			relation{s + "'s hit rate", []string{chat}, hits(s), "%", 81.5, unbounded},
 			relation{s + "'s P90 beside LEAST_OUTSTANDING_REQUESTS'", []string{head}, later(s, router.LeastOutstanding, .9), "%", -unbounded, 5},
 			relation{s + "'s smallest share", []string{head}, share(s, false), "%", 8, unbounded},

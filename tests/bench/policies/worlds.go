@@ -23,6 +23,10 @@ type world struct {
 	stated   float64
 	// overhead is what every request takes beside the model.
 	overhead time.Duration
+	// routers, where it is not 0, is how many share the requests, and what they know after
+	// shareDelay.
+	routers    int
+	shareDelay time.Duration
 	// threshold, where it is not 0, is concurrency_threshold.
 	threshold int
 	noise     replay.Noise
@@ -45,6 +49,7 @@ func worlds() []world {
 		{name: "docs 8.8/s", asked: docs(8.8, 0), kvTokens: kvGenerated, stated: 1},
 		{name: "docs 8.8/s, capacity unstated", asked: docs(8.8, 0), kvTokens: kvGenerated},
 		{name: "docs 8.8/s, threshold 16", asked: docs(8.8, 0), kvTokens: kvGenerated, stated: 1, threshold: 16},
+		{name: "docs 8.8/s, 4 routers", asked: docs(8.8, 0), kvTokens: kvGenerated, stated: 1, routers: 4, shareDelay: 50 * time.Millisecond},
 		{name: "chat 17/s", asked: chat(17), kvTokens: kvGenerated, stated: 1},
 		{name: "head 5/s", asked: head(5), kvTokens: kvGenerated, stated: 1},
 		{name: "conversation ×1.1", asked: recorded(workload.KindMooncake, "mooncake_conversation_full.jsonl.gz", 1.1), kvTokens: kvRecorded, stated: 1},
@@ -57,7 +62,7 @@ func (w world) fleet() replay.Config {
 	profile.RequestOverhead = w.overhead
 	c := replay.Config{
 		Backends: 7, Engine: enginesim.Config{Profile: profile}, Router: router.DefaultConfig(),
-		ScrapeEvery: 5 * time.Second, StatedCapacity: w.stated,
+		Routers: w.routers, ShareDelay: w.shareDelay, ScrapeEvery: 5 * time.Second, StatedCapacity: w.stated,
 		Noise: w.noise, Faults: w.faults, Audit: w.audit, Seed: 1,
 	}
 	if w.threshold != 0 {
