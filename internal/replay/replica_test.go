@@ -1,3 +1,8 @@
+//go:build !race
+
+// Minutes of a fleet in virtual time, in one goroutine: the race detector would make half a
+// minute of a second and have nothing to see.
+
 package replay
 
 import (
