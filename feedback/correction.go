@@ -17,11 +17,15 @@ const (
 	lossRow = 3
 	// lossDoubt is how much doubt in eviction such a row must add up to; lossShare is what
 	// each of two must add to it; and lossRest is enough of three with nothing between them.
-	// In replays of a noisy fleet the losses that happened added up to 0.66 and more, and
-	// what was not a loss to 0.5 and less, but for coincidences.
-	lossDoubt = 0.65
+	// In replays of a noisy fleet the losses that happened mostly add up to more, and what was
+	// not a loss to 0.5 and less, but for coincidences.
+	lossDoubt = 0.75
 	lossShare = 0.1
 	lossRest  = 0.05
+	// lateDoubt is how little eviction would have explained a miss for its absence to say
+	// nothing: a head that all prompts share is found again and again, a moment after it was
+	// last used, and would leave no room for what has something to say.
+	lateDoubt = 0.95
 	// hopelessAfter is how many pieces of evidence without a single confirmation make
 	// a backend one that does not cache, or whose cache cannot be followed.
 	hopelessAfter = 8
@@ -119,8 +123,11 @@ func (c *Corrector) Judge(claim Claim, now kvindex.Stamp) (Ruling, kvindex.Stamp
 	var horizon kvindex.Stamp
 	switch {
 	case claim.confirmed():
-		c.confirmed = true
 		t.ruling, t.at = Confirmed, claim.Deepest
+		if c.confirmed && c.retention.doubt(t.unused()) > lateDoubt {
+			return Confirmed, c.horizon
+		}
+		c.confirmed = true
 		c.retention.confirmed(t.unused())
 	case claim.Dispatched <= c.movedAt && claim.Missing <= c.horizon:
 		return Stale, c.horizon

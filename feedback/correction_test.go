@@ -165,9 +165,9 @@ func TestCorrector(t *testing.T) {
 		}},
 		{"what was computed anew confirms nothing that was there before", []step{
 			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
-			{nothing(2, 110, 60), 111, feedback.Void, 0},
+			{nothing(2, 110, 80), 111, feedback.Void, 0},
 			{hit(2, 112, 111), 113, feedback.Confirmed, 0},
-			{nothing(3, 114, 50), 115, feedback.LossMoved, 110},
+			{nothing(3, 114, 70), 115, feedback.LossMoved, 110},
 		}},
 		{"finding a head that others share and nothing older is finding nothing", []step{
 			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
