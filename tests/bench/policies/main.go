@@ -79,14 +79,13 @@ type results map[string]*replay.Result
 
 // play runs all strategies in all worlds and returns results by the name of the world.
 func play(ctx context.Context, chosen []world, traces string) (map[string]results, error) {
-	strategies := comparison.Strategies()
 	var jobs []comparison.Job
 	for _, w := range chosen {
 		asked, err := w.asked(traces)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", w.name, err)
 		}
-		for _, name := range strategies {
+		for _, name := range w.strategies() {
 			jobs = append(jobs, comparison.Job{Workload: asked, Fleet: comparison.Choose(w.fleet(), name)})
 		}
 	}
@@ -97,10 +96,10 @@ func play(ctx context.Context, chosen []world, traces string) (map[string]result
 		return nil, err
 	}
 	all := make(map[string]results)
-	for i, w := range chosen {
+	for _, w := range chosen {
 		all[w.name] = make(results)
-		for j, name := range strategies {
-			all[w.name][name] = played[i*len(strategies)+j]
+		for _, name := range w.strategies() {
+			all[w.name][name], played = played[0], played[1:]
 		}
 	}
 	return all, nil
@@ -118,7 +117,7 @@ func watch(jobs []comparison.Job) *cli.Bar {
 func csvReport(chosen []world, all map[string]results) *report.Report {
 	var r report.Report
 	for _, w := range chosen {
-		for _, name := range comparison.Strategies() {
+		for _, name := range w.strategies() {
 			run := report.Summarize(name, all[w.name][name])
 			run.Row.SweepKey, run.Row.SweepValue, run.Row.Seed = "world", report.Value(w.name), w.fleet().Seed
 			r.Runs = append(r.Runs, run)

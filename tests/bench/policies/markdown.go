@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/warmroute/warmroute/internal/comparison"
 	"github.com/warmroute/warmroute/internal/replay"
 )
 
@@ -26,7 +25,7 @@ func writeMarkdown(w io.Writer, chosen []world, all map[string]results, verdicts
 	for _, world := range chosen {
 		fmt.Fprintf(w, "\n## %s\n\n%s\n\n", world.name, world.conditions())
 		fmt.Fprint(w, "| | hit % | P50 | P90 | mean | shares % |\n|---|---|---|---|---|---|\n")
-		for _, name := range comparison.Strategies() {
+		for _, name := range world.strategies() {
 			r := all[world.name][name]
 			least, most := r.Shares()
 			fmt.Fprintf(w, "| `%s` | %.1f | %.3f | %.3f | %.3f | %.1f–%.1f |\n", name, 100*r.HitRate(),
@@ -64,8 +63,10 @@ func (w world) conditions() string {
 	if w.overhead > 0 {
 		parts = append(parts, fmt.Sprintf("%v of overhead a request", w.overhead))
 	}
-	if w.routers > 1 {
+	if w.routers > 1 && w.shareDelay > 0 {
 		parts = append(parts, fmt.Sprintf("%d routers that share within %v", w.routers, w.shareDelay))
+	} else if w.routers > 1 {
+		parts = append(parts, fmt.Sprintf("%d routers that know nothing of each other", w.routers))
 	}
 	if w.threshold > 0 {
 		parts = append(parts, fmt.Sprintf("`concurrency_threshold: %d`", w.threshold))

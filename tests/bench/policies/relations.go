@@ -21,40 +21,52 @@ type relation struct {
 // unbounded is no bound on that side.
 var unbounded = math.Inf(1) //nolint:gochecknoglobals // a constant
 
-// ours are the strategies that know the caches.
-func ours() []string { return []string{router.PrefixAware, router.LeastExpectedTTFT} }
-
 // relations are the targets, one a line; those about each of our strategies are written
 // once.
 func relations() []relation {
 	const oracle, longest = string(replay.Oracle), string(replay.LongestMatch)
-	docs35, slow, docs88, unstated, tight := "docs 3.5/s", "docs 3.5/s, 0.25 s overhead", "docs 8.8/s", "docs 8.8/s, capacity unstated", "docs 8.8/s, threshold 16"
-	four, chat, head, conversation := "docs 8.8/s, 4 routers", "chat 17/s", "head 5/s", "conversation ×1.1"
-	stated := []string{docs35, docs88, chat, conversation}
+	stated := []string{"conversation ×0.8", "conversation ×1.1", "conversation ×1.4", "docs 3.5/s", "docs 8.8/s", "chat 17/s", "weka"}
+	var unstated []string
+	for _, world := range stated {
+		unstated = append(unstated, world+", capacity unstated")
+	}
+	slow, four := "docs 3.5/s, 0.25 s overhead", ", 4 routers"
 	all := []relation{
 		{"LEAST_EXPECTED_TTFT beside ORACLE, the worst of P50, P90 and mean", stated, slower(router.LeastExpectedTTFT, oracle), "%", -unbounded, 8},
-		{"the same where engines do not state their capacity", []string{unstated}, slower(router.LeastExpectedTTFT, oracle), "%", -unbounded, 15},
+		{"the same where engines do not state their capacity", unstated, slower(router.LeastExpectedTTFT, oracle), "%", -unbounded, 15},
 		{"PREFIX_AWARE's hit rate below that of the best", stated, behind(router.PrefixAware), "points", -unbounded, 1.5},
 		{"PREFIX_AWARE's P90 beside LEAST_EXPECTED_TTFT's", stated, later(router.PrefixAware, router.LeastExpectedTTFT, .9), "%", -unbounded, 8},
 		{"PREFIX_AWARE's P90 beside LONGEST_MATCH's", stated, later(router.PrefixAware, longest, .9), "%", -unbounded, 0},
 		{"PREFIX_AWARE's P90 beside LEAST_OUTSTANDING_REQUESTS'", stated, later(router.PrefixAware, router.LeastOutstanding, .9), "%", -unbounded, 0},
-		{"PREFIX_AWARE's hits beside those without that threshold", []string{tight}, against(router.PrefixAware, docs88), "points", -3, unbounded},
-		{"RANDOM's hit rate", []string{docs35}, hits(router.Random), "%", 23, 25},
-		{"RANDOM's hit rate", []string{chat}, hits(router.Random), "%", 28, 30},
+		{"RANDOM's hit rate", []string{"docs 3.5/s"}, hits(router.Random), "%", 23, 25},
+		{"RANDOM's hit rate", []string{"chat 17/s"}, hits(router.Random), "%", 28, 30},
 	}
-	for _, s := range ours() {
-		all = append(all,
-			relation{s + "'s hit rate", []string{docs35}, hits(s), "%", 81, unbounded},
-			relation{s + "'s smallest share", []string{docs35}, share(s, false), "%", 13.0, unbounded},
-			relation{s + "'s largest share", []string{docs35}, share(s, true), "%", -unbounded, 15.7},
+	for _, world := range []string{"docs 8.8/s", "docs, 56 users", "docs, 112 users"} {
+		all = append(all, relation{
+			"PREFIX_AWARE's hits beside those with threshold 128",
+			[]string{world + ", threshold 16", world + ", threshold 8"},
+			against(router.PrefixAware, world), "points", -3, unbounded,
+		})
+	}
+	for _, s := range both {
+		all = append(
+			all,
+			relation{s + "'s hit rate", []string{"docs 3.5/s"}, hits(s), "%", 81, unbounded},
+			relation{s + "'s smallest share", []string{"docs 3.5/s"}, share(s, false), "%", 13.0, unbounded},
+			relation{s + "'s largest share", []string{"docs 3.5/s"}, share(s, true), "%", -unbounded, 15.7},
 			relation{s + "'s P50 beside RANDOM's", []string{slow}, later(s, router.Random, .5), "%", -unbounded, -75},
 			relation{s + "'s P90 beside RANDOM's", []string{slow}, later(s, router.Random, .9), "%", -unbounded, -37},
-			relation{s + "'s hits beside those with one router", []string{four}, against(s, docs88), "points", -0.5, unbounded},
-			relation{s + "'s P90 beside that with one router", []string{four}, laterThan(s, docs88, .9), "%", -unbounded, 10},
-			relation{s + "'s hit rate", []string{chat}, hits(s), "%", 81.5, unbounded},
-			relation{s + "'s P90 beside LEAST_OUTSTANDING_REQUESTS'", []string{head}, later(s, router.LeastOutstanding, .9), "%", -unbounded, 5},
-			relation{s + "'s smallest share", []string{head}, share(s, false), "%", 8, unbounded},
+			relation{s + "'s hit rate", []string{"chat 17/s"}, hits(s), "%", 81.5, unbounded},
+			relation{s + "'s P90 beside LEAST_OUTSTANDING_REQUESTS'", []string{"head 5/s", "head 20/s"}, later(s, router.LeastOutstanding, .9), "%", -unbounded, 5},
+			relation{s + "'s smallest share", []string{"head 5/s", "head 20/s"}, share(s, false), "%", 8, unbounded},
 		)
+		for _, world := range []string{"docs 8.8/s", "conversation ×1.1", "chat 17/s"} {
+			all = append(
+				all,
+				relation{s + "'s hits beside those with one router", []string{world + four}, against(s, world), "points", -0.5, unbounded},
+				relation{s + "'s P90 beside that with one router", []string{world + four}, laterThan(s, world, .9), "%", -unbounded, 10},
+			)
+		}
 	}
 	return all
 }
