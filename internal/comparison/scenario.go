@@ -127,7 +127,8 @@ func (s *scenario) set(key, value string) error {
 // with is the scenario with another value of a routing setting or of a flag.
 func (s scenario) with(key, value string) (scenario, error) {
 	if slices.Contains(config.RoutingKeys(), key) {
-		return s, s.set(key, value)
+		err := s.set(key, value) // before s is copied
+		return s, err
 	}
 	flags := &cobra.Command{}
 	flags.SetOut(io.Discard)
