@@ -87,7 +87,7 @@ func judge(all []relation, played map[string]results) []verdict {
 			}
 			figure := r.figure(played, world)
 			verdicts = append(verdicts, verdict{
-				claim: r.claim, world: world, figure: fmt.Sprintf("%.1f %s", figure, r.unit), target: r.target(),
+				claim: r.claim, world: world, figure: fmt.Sprintf("%.2f %s", figure, r.unit), target: r.target(),
 				holds: figure >= r.least && figure <= r.most,
 			})
 		}
