@@ -167,6 +167,12 @@ check-generate: ## Fail if generate changes a file
 	@before="$$(git status --porcelain; git diff)"; $(MAKE) --no-print-directory generate; \
 	test "$$before" = "$$(git status --porcelain; git diff)" || { echo 'generated files are out of date: commit what make generate changed' >&2; git status --short >&2; exit 1; }
 
+.PHONY: proto-lint
+proto-lint: ## Check the style of proto/, and that nothing published changed its meaning (needs buf; BASE=main)
+	buf lint proto
+	buf format -d --exit-code proto
+	@if git cat-file -e '$(BASE):proto/buf.yaml' 2>/dev/null; then buf breaking proto --against '.git#ref=$(BASE),subdir=proto'; fi
+
 .PHONY: tidy
 tidy: ## Tidy every go.mod
 	@for m in $(MODULES) tools/lint; do (cd $$m && go mod tidy); done

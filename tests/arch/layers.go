@@ -84,6 +84,7 @@ var layers = []place{
 		// The service implements the generated interfaces and hashes the same prompts.
 		also: []string{"api/prompt", "proto/warmroute/v1", "proto/warmroute/v1/warmroutev1connect"},
 	},
+	{path: "api/client", layer: 5, kind: outer}, // for programs of others: it talks to api/rpc over the network
 	{path: "api/admin", layer: 4, kind: outer},
 	{path: "api/dashboard", layer: 4, kind: outer},
 	{path: "internal/config", layer: 4, kind: outer},
@@ -97,6 +98,7 @@ var layers = []place{
 	{path: "cmd/warmroute", layer: 5, kind: command},
 	{path: "cmd/enginesim", layer: 5, kind: command},
 	{path: "internal/memhttp", layer: 5, kind: helper},
+	{path: "kvindex/redisindex/redistest", layer: 5, kind: helper},
 	{path: "tests/...", layer: 5, kind: suite},
 }
 
