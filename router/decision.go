@@ -149,6 +149,13 @@ func (d *Decision) ID() string {
 // nothing from the moment [Router.Complete] returns.
 func (d *Decision) Keys() []kvindex.Key { return d.blocks }
 
+// Record fills in what a record tells of the decision.
+func (d *Decision) Record(r *feedback.Record) {
+	r.Strategy, r.Reason, r.Backend, r.DecisionID, r.Why = d.Strategy, d.Reason.String(), d.Backend.ID, d.ID(), d.Explain()
+	r.Overflow, r.InFlight, r.MatchedBlocks = d.Reason.IsOverflow(), d.InFlight, d.MatchedBlocks
+	r.PromptTokens, r.PredictedCached, r.AvailableCached = d.PromptTokens, d.PredictedCached, d.AvailableCached
+}
+
 // Explain says in one line why the backend was chosen.
 func (d *Decision) Explain() string {
 	held := fmt.Sprintf("%s holds %d of %d blocks", d.Backend.ID, d.MatchedBlocks, d.PromptBlocks)

@@ -200,13 +200,13 @@ func TestOrderOfCandidates(t *testing.T) {
 		if none := v.look(p, req); none != nil {
 			rt.Fatal(none)
 		}
-		first, _ := r.choose(&v)
+		first, _ := v.choose(p)
 		want := fmt.Sprint(describeChoice(first))
 		for range 5 {
 			seed := rapid.Uint64().Draw(rt, "shuffle")
 			rng := rand.New(rand.NewPCG(seed, seed))
 			rng.Shuffle(len(v.candidates), func(i, j int) { v.candidates[i], v.candidates[j] = v.candidates[j], v.candidates[i] })
-			again, _ := r.choose(&v)
+			again, _ := v.choose(p)
 			if got := fmt.Sprint(describeChoice(again)); got != want {
 				rt.Fatalf("%s: %s in one order, %s in another", v.config.Strategy, want, got)
 			}

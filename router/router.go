@@ -140,64 +140,45 @@ func (r *Router) dispatch(d *Decision, req *Request) {
 	}
 }
 
+// open fills the view for a request. The error says why nobody can take it.
+func (r *Router) open(v *view, req *Request) error {
+	if none := v.look(req.Pool, req); none != nil {
+		return none
+	}
+	v.unshared = r.agreeUnheard(v.config)
+	if v.config.OnSaturation == Queue && !req.Waited && req.Pool.line.occupied() {
+		return v.saturation(req.Pool) // those who wait come first
+	}
+	return nil
+}
+
 // decide lets the strategy choose until a slot has been acquired.
 func (r *Router) decide(v *view, req *Request) (*Decision, error) {
 	p := req.Pool
-	if none := v.look(p, req); none != nil {
-		return nil, none
-	}
-	v.unshared = r.agreeUnheard(v.config)
-	if v.config.OnSaturation == Queue && !req.Waited && p.line.occupied() {
-		return nil, v.saturation(p) // those who wait come first
+	if err := r.open(v, req); err != nil {
+		return nil, err
 	}
 	d := &Decision{Pool: p, Strategy: v.config.Strategy, At: req.Now, blocks: req.Blocks}
 	for {
-		c, none := r.choose(v)
-		if none != nil {
-			none.Pool, none.Model = p.name, req.Model
-			return nil, none
-		}
-		if c.candidate == nil {
-			return nil, v.saturation(p)
+		c, err := v.choose(p)
+		if err != nil {
+			return nil, err
 		}
 		limit := c.candidate.limit
 		if c.over {
 			limit = backends.Unbounded
 		}
 		if c.candidate.member.backend.Acquire(&d.slot, req.N, limit) {
-			r.describe(d, v, c)
+			d.describe(v, c)
+			d.id = mix(r.seed + r.ids.Add(1))
 			return d, nil
 		}
 		v.refresh() // somebody else took the last slot
 	}
 }
 
-// choose applies what comes before any strategy: pins, and pools of one.
-func (r *Router) choose(v *view) (choice, *NoBackendError) {
-	if pin := v.request.Pin; pin != "" {
-		if c := v.best(func(c *candidate) bool { return c.member.backend.ID == pin }, v.rendezvousLess); c != nil {
-			return choice{candidate: c, reason: Pinned, over: true}, nil
-		}
-		if v.request.PinRequired {
-			return choice{}, &NoBackendError{Pin: pin, RetryAfter: retryNoBackend}
-		}
-	}
-	if len(v.candidates) == 1 {
-		only := &v.candidates[0]
-		reason := OnlyBackend
-		if v.leastBad {
-			reason = LeastBad
-		}
-		if v.fits(only) {
-			return take(only, reason), nil
-		}
-		return saturated(v), nil
-	}
-	return strategies[v.config.Strategy](v), nil
-}
-
 // describe fills in what the decision rests on.
-func (r *Router) describe(d *Decision, v *view, c choice) {
+func (d *Decision) describe(v *view, c choice) {
 	d.Reason = c.reason
 	d.member = c.candidate.member
 	d.Backend = d.member.backend
@@ -208,7 +189,6 @@ func (r *Router) describe(d *Decision, v *view, c choice) {
 	d.CapturedCached, d.PredictedCached = c.candidate.held, c.candidate.cached
 	d.InFlight, d.Limit, d.Queued = c.candidate.inFlight, c.candidate.limit, c.candidate.queued
 	d.Eligible = len(v.candidates)
-	d.id = mix(r.seed + r.ids.Add(1))
 }
 
 // FirstToken tells that the first token of an answer came back at now. Only the

@@ -436,12 +436,12 @@ func benchPool(tb testing.TB) (*Router, *Request) {
 //
 //	go test -run='^$' -bench='Rank|Route' ./router
 func BenchmarkRank(b *testing.B) {
-	r, req := benchPool(b)
+	_, req := benchPool(b)
 	v := new(view)
 	b.ReportAllocs()
 	for b.Loop() {
 		v.look(req.Pool, req)
-		r.choose(v)
+		v.choose(req.Pool)
 	}
 }
 

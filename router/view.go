@@ -125,12 +125,6 @@ func (v *view) measure(p *Pool) {
 	}
 	v.depths = v.depths[:cap(v.depths)]
 	p.index.Match(req.Blocks, v.depths)
-
-	weight := 0.0
-	for i := range v.candidates {
-		weight += v.candidates[i].member.backend.Weight()
-	}
-	weight /= float64(len(v.candidates))
 	for i := range v.candidates {
 		c := &v.candidates[i]
 		if h := int(c.member.holder); h < len(v.depths) {
@@ -141,10 +135,23 @@ func (v *view) measure(p *Pool) {
 		}
 		c.uncached = v.prompt - c.cached
 		c.queued = c.member.queued(req.Now)
-		c.scale = weight / c.member.backend.Weight()
 		c.limit = p.limit(c.member, v.config, req.Now)
 	}
+	v.weigh()
 	v.refresh()
+}
+
+// weigh puts every candidate's weight against the mean.
+func (v *view) weigh() {
+	mean := 0.0
+	for i := range v.candidates {
+		mean += v.candidates[i].member.backend.Weight()
+	}
+	mean /= float64(len(v.candidates))
+	for i := range v.candidates {
+		c := &v.candidates[i]
+		c.scale = mean / c.member.backend.Weight()
+	}
 }
 
 // predict fills in how many of the prompt's tokens a candidate holds and is expected to

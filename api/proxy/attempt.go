@@ -67,9 +67,7 @@ func (a *attempt) complete() {
 func (x *exchange) note(d *router.Decision) {
 	r := x.record
 	r.Attempts++
-	r.Strategy, r.Reason, r.Backend, r.DecisionID, r.Why = d.Strategy, d.Reason.String(), d.Backend.ID, d.ID(), d.Explain()
-	r.Overflow, r.InFlight, r.MatchedBlocks = d.Reason.IsOverflow(), d.InFlight, d.MatchedBlocks
-	r.PromptTokens, r.PredictedCached, r.AvailableCached = d.PromptTokens, d.PredictedCached, d.AvailableCached
+	d.Record(r)
 	r.TTFT = 0
 }
 
