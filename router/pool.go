@@ -118,10 +118,7 @@ func (p *Pool) SetBackends(specs []backends.Spec) (duplicates []string, err erro
 	for _, b := range p.registry.Snapshot() {
 		m := known[b]
 		if m == nil {
-			// Pools are separate in the index even where they share an engine: their
-			// scopes differ, and so do the blocks. A backend that moves to another URL
-			// is another one, whatever its id.
-			holder, err := p.index.Add(p.name + " " + b.ID + " " + b.URL.String())
+			holder, err := p.index.Add(holderName(p.name, b))
 			if err != nil {
 				return duplicates, fmt.Errorf("backend %s: %w", b.ID, err)
 			}

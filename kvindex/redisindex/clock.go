@@ -1,0 +1,147 @@
+package redisindex
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+// moment is a time of the fleet, in microseconds since 1970 by the clock of the Redis
+// server. A float64, which scores of sorted sets are, holds it exactly.
+type moment int64
+
+// future is how far a moment may lie ahead and still be true: no two measurements of the
+// clock agree.
+const future = time.Minute
+
+// maxMoment bounds what is taken for a moment: the largest number up to which a float64
+// holds all whole ones.
+const maxMoment moment = 1 << 53
+
+// momentOf is the moment that a score says. Scores that are none become the nearest that is.
+func momentOf(score float64) moment {
+	switch {
+	case !(score > 0):
+		return 0
+	case score >= float64(maxMoment):
+		return maxMoment
+	}
+	return moment(score)
+}
+
+// before returns the moment that is d earlier.
+func (m moment) before(d time.Duration) moment { return m - moment(d.Microseconds()) }
+
+// after returns the moment that is d later.
+func (m moment) after(d time.Duration) moment { return m.before(-d) }
+
+// clock tells fleet time. It goes by this machine's monotonic clock from one measurement
+// to the next, so that a wall clock that is set does not move it.
+type clock struct {
+	now      func() time.Time
+	ready    chan struct{}               // closed at the first measurement
+	measured atomic.Pointer[measurement] // nil before the first
+}
+
+func newClock(now func() time.Time) *clock { return &clock{now: now, ready: make(chan struct{})} }
+
+// measurement is that it was fleet when this machine's clock showed local.
+type measurement struct {
+	local time.Time
+	fleet time.Time
+}
+
+// slowAnswer is how long an answer may take to be good for a measurement, unless there is
+// none younger than maxMeasurement: half of that is its error.
+const (
+	slowAnswer     = 20 * time.Millisecond
+	maxMeasurement = time.Minute
+)
+
+// measure asks Redis for the time; only one goroutine does. In a cluster it is always the node of one key that
+// is asked, since nodes have clocks of their own.
+func (c *clock) measure(ctx context.Context, client redis.UniversalClient, key string) error {
+	var node redis.Cmdable = client
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		primary, err := cluster.MasterForKey(ctx, key)
+		if err != nil {
+			return err
+		}
+		node = primary
+	}
+	asked := c.now()
+	at, err := node.Time(ctx).Result()
+	if err != nil {
+		return err
+	}
+	answered := c.now()
+	took := answered.Sub(asked)
+	last := c.measured.Load()
+	if last == nil || took <= slowAnswer || answered.Sub(last.local) > maxMeasurement {
+		c.measured.Store(&measurement{local: answered, fleet: at.Add(took / 2)})
+	}
+	if last == nil {
+		close(c.ready)
+	}
+	return nil
+}
+
+// offset is what has to be added to this machine's wall clock; ok is false before the
+// first measurement.
+func (c *clock) offset() (offset time.Duration, ok bool) {
+	m := c.measured.Load()
+	if m == nil {
+		return 0, false
+	}
+	now := c.now()
+	fleet := m.fleet.Add(now.Sub(m.local))
+	return time.Duration(fleet.UnixNano() - now.UnixNano()), true
+}
+
+// fleetNow is the moment; 0 before the first measurement.
+func (c *clock) fleetNow() moment {
+	m := c.measured.Load()
+	if m == nil {
+		return 0
+	}
+	return moment(m.fleet.Add(c.now().Sub(m.local)).UnixMicro())
+}
+
+// conversion turns stamps of this machine's clock into moments of the fleet and back, all
+// with one offset.
+type conversion struct{ offset time.Duration }
+
+func (c *clock) conversion() (v conversion, ok bool) {
+	v.offset, ok = c.offset()
+	return v, ok
+}
+
+func (v conversion) fleet(s kvindex.Stamp) moment {
+	return moment((int64(s) + int64(v.offset)) / 1000)
+}
+
+func (v conversion) local(m moment) kvindex.Stamp {
+	return kvindex.Stamp(int64(m)*1000 - int64(v.offset))
+}
+
+// fleetTime and localTime are the same for times, of which the zero one stays what it is.
+func (v conversion) fleetTime(t time.Time) moment {
+	if t.IsZero() {
+		return 0
+	}
+	return v.fleet(kvindex.Stamp(t.UnixNano()))
+}
+
+func (v conversion) localTime(m moment) time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(v.local(m)))
+}
+
+// errNoClock says that fleet time is not known yet.
+var errNoClock = errors.New("redisindex: not connected yet")

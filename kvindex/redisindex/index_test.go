@@ -1,0 +1,210 @@
+package redisindex
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/kvindex/indextest"
+	"github.com/warmroute/warmroute/kvindex/redisindex/redistest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	began, number := time.Now(), 0
+	var last *replica // the suite uses one at a time
+	shared := func(t testing.TB, capacity int) *Index {
+		if last != nil {
+			last.stop()
+		}
+		number++
+		x, err := New(Config{
+			Addresses: []string{server.Addr}, Namespace: fmt.Sprint("suite", number),
+			// Everything in the suite happens within the first second of 1970.
+			Now: func() time.Time { return time.Unix(-3600, 0).Add(time.Since(began)) },
+		}, kvindex.NewMemory(kvindex.MemoryConfig{Capacity: capacity}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = &replica{Index: x, t: t}
+		last.run()
+		<-x.clock.ready // it is connected
+		return x
+	}
+	indextest.Run(t, func(t testing.TB, capacity int) kvindex.Index { return shared(t, capacity) })
+	indextest.RunRestore(t, func(t testing.TB, capacity int) indextest.Restorer { return shared(t, capacity) })
+}
+
+// TestConvergence: what one router learns, the other finds, and the other way round.
+func TestConvergence(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := launch(t, server.Addr), launch(t, server.Addr)
+	one, two := a.add("b1:80"), b.add("b1:80")
+	a.awaitShared()
+	b.awaitShared()
+	first, second := prompt("first", 40), prompt("second", 9000)
+	a.see(one, first)
+	b.awaitDepth(two, first, 40)
+	b.see(two, second)
+	a.awaitDepth(one, second, maxPublished)
+	if got := a.Status(); got.Published != 1 || got.Received != 1 || got.Dropped != 0 || got.Peers != 1 {
+		t.Errorf("status: %+v", got)
+	}
+}
+
+// TestKeys looks at what lies in Redis: names, tags, members, scores, and that everything
+// has a time to live.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := launch(t, server.Addr)
+	h := a.add("b1:80")
+	keys := prompt("p", 64)
+	a.see(h, keys)
+	a.Forget(h, kvindex.Stamp(time.Now().Add(-time.Minute).UnixNano()))
+	client := server.Client()
+	await(t, "the set is there", func() bool {
+		return client.Exists(t.Context(), "warmroute:1:{pool/0}:b1:80").Val() == 1
+	})
+	total := 0
+	for shard := range shards {
+		set := fmt.Sprintf("warmroute:1:{pool/%x}:b1:80", shard)
+		for _, z := range client.ZRangeWithScores(t.Context(), set, 0, -1).Val() {
+			key, ok := parseMember(z.Member.(string))
+			if !ok || shardOf(key) != shard {
+				t.Errorf("%s has %q", set, z.Member)
+			}
+			if age := time.Since(time.UnixMicro(int64(z.Score))); age < 0 || age > patience {
+				t.Errorf("%s: the score %v is no last use", set, z.Score)
+			}
+			total++
+		}
+	}
+	if total != len(keys) {
+		t.Errorf("%d blocks in the sets, want %d", total, len(keys))
+	}
+	await(t, "all keys are there", func() bool {
+		return client.Exists(t.Context(), "warmroute:1:{pool}:stream", "warmroute:1:{pool}:horizons", "warmroute:1:{pool}:epoch", "warmroute:1:backends").Val() == 4
+	})
+	await(t, "all keys have a time to live", func() bool {
+		for _, key := range client.Keys(t.Context(), "*").Val() {
+			if !strings.HasPrefix(key, "warmroute:1:") {
+				t.Errorf("key %s is outside of the namespace", key)
+			}
+			if ttl := client.TTL(t.Context(), key).Val(); ttl <= 0 || ttl > time.Hour {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestWarmStart is HA-08 and more: a router that starts finds what others learned before,
+// in the right order.
+func TestWarmStart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := launch(t, server.Addr)
+	h := a.add("b1:80")
+	prompts := make([][]kvindex.Key, 40)
+	began := time.Now().Add(-time.Second)
+	for i := range prompts {
+		prompts[i] = indextest.Chain("f", fmt.Sprint(i), 10, 200)
+		a.seeAt(h, prompts[i], began.Add(time.Duration(i)*10*time.Millisecond))
+	}
+	a.awaitShared()
+	await(t, "everything is written", func() bool { return a.Status().Written == 40 })
+	a.stop()
+
+	b := launch(t, server.Addr)
+	h = b.add("b1:80")
+	early := prompt("early", 20)
+	b.see(h, early)
+	for _, keys := range prompts {
+		b.awaitDepth(h, keys, 200)
+	}
+	if got := b.Memory.Stats(h).Blocks; got != 10+40*190+20 {
+		t.Errorf("%d blocks, want %d", got, 10+40*190+20)
+	}
+	b.SetCapacity(h, 20+200) // what is newest is what this router saw itself, then the last prompt
+	b.awaitDepth(h, early, 20)
+	b.awaitDepth(h, prompts[39], 200)
+	b.awaitDepth(h, prompts[38], 10)
+}
+
+// TestWarmStartOfABackendThatComesLater: what Redis knows of it comes in when it is added.
+func TestWarmStartOfABackendThatComesLater(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := launch(t, server.Addr), launch(t, server.Addr)
+	a.add("b1:80")
+	b.add("b1:80")
+	b.awaitShared()
+	h := a.add("b2:80")
+	keys := prompt("p", 50)
+	a.see(h, keys)
+	await(t, "it is written", func() bool { return a.Status().Written == 1 })
+	b.awaitDepth(b.add("b2:80"), keys, 50)
+}
+
+// TestHorizon: what one router finds to be gone is gone on the others and in Redis.
+func TestHorizon(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := launch(t, server.Addr), launch(t, server.Addr)
+	one, two := a.add("b1:80"), b.add("b1:80")
+	old, recent := prompt("old", 30), prompt("recent", 20)
+	a.see(one, old)
+	b.awaitDepth(two, old, 30)
+	at := time.Now()
+	horizon := kvindex.Stamp(at.UnixNano())
+	await(t, "time passes", func() bool { return time.Since(at) > 5*time.Millisecond })
+	a.see(one, recent)
+	b.awaitDepth(two, recent, 20)
+	if got := a.Forget(one, horizon); got != 30 {
+		t.Fatalf("Forget: %d blocks, want 30", got)
+	}
+	b.awaitDepth(two, old, 0)
+	b.awaitDepth(two, recent, 20)
+	c := launch(t, server.Addr)
+	three := c.add("b1:80")
+	c.awaitDepth(three, recent, 20)
+	if got := c.depth(three, old); got != 0 {
+		t.Errorf("a router that starts believes %d blocks from before the horizon", got)
+	}
+	moves := b.Status().Horizons
+	a.Forget(one, horizon)
+	b.Forget(two, horizon)
+	a.see(one, prompt("more", 5))
+	b.awaitDepth(two, prompt("more", 5), 5)
+	if got := b.Status().Horizons; got != moves {
+		t.Errorf("a horizon that was known was told again")
+	}
+}
+
+// TestDrop: a backend that leaves takes its keys with it, and when it returns, nothing from
+// before is believed.
+func TestDrop(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := launch(t, server.Addr), launch(t, server.Addr)
+	one, two := a.add("b1:80"), b.add("b1:80")
+	keys := prompt("p", 60)
+	a.see(one, keys)
+	b.awaitDepth(two, keys, 60)
+	a.Drop(one)
+	b.awaitDepth(two, keys, 0)
+	client := server.Client()
+	await(t, "its sets are gone", func() bool { return len(client.Keys(t.Context(), "*b1*").Val()) == 0 })
+	again := a.add("b1:80")
+	a.awaitShared()
+	if got := a.depth(again, keys); got != 0 {
+		t.Errorf("a backend that returns is believed to hold %d blocks from before", got)
+	}
+	a.see(again, keys)
+	b.awaitDepth(two, keys, 60)
+}

@@ -1,0 +1,180 @@
+package redisindex
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// keepEvery is the keeper's pace, and setEvery how often it looks at each set.
+	keepEvery = 100 * time.Millisecond
+	setEvery  = 10 * time.Second
+	// clockEvery is how often the clocks are compared.
+	clockEvery = 10 * time.Second
+	// poolEvery is how often the keeper looks whether Redis has been emptied.
+	poolEvery = time.Second
+	// listEvery is how often the backends are listed as present.
+	listEvery = 10 * time.Second
+)
+
+// keeper looks after what is in Redis: that nothing grows without bound, stays for ever,
+// or has to be freed by the server all at once.
+type keeper struct {
+	*Index
+
+	started                 time.Time
+	clockAt, poolAt, listAt time.Time // when each was last done
+	pools                   int       // how many there were at the last turn
+	next                    int       // number of the set to look at
+}
+
+// keep runs the keeper until ctx ends.
+func (x *Index) keep(ctx context.Context) {
+	k := &keeper{Index: x, started: x.config.Now(), next: rand.IntN(1 << 20)}
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		k.turn(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// turn does what is due. What fails is done again at the next turn.
+func (k *keeper) turn(ctx context.Context) {
+	now := k.config.Now()
+	due := func(last *time.Time, every time.Duration, do func(context.Context) error) bool {
+		if now.Sub(*last) >= every {
+			if err := do(ctx); err != nil {
+				return false
+			}
+			*last = now
+		}
+		return true
+	}
+	if !due(&k.clockAt, clockEvery, k.compareClocks) && k.clock.fleetNow() == 0 {
+		return
+	}
+	if n := len(k.allPools()); n != k.pools {
+		k.pools, k.poolAt = n, time.Time{}
+	}
+	if due(&k.poolAt, poolEvery, k.lookAtPools) && due(&k.listAt, listEvery, k.list) {
+		_ = k.lookAtSets(ctx) // the next turn goes on with the next sets
+	}
+}
+
+func (k *keeper) compareClocks(ctx context.Context) error {
+	return k.store.exchange(ctx, func(ctx context.Context, client redis.UniversalClient) error {
+		return k.clock.measure(ctx, client, k.names.backends())
+	})
+}
+
+// lookAtPools finds out whether Redis was emptied: the epoch is gone then. What this
+// router knows is written again, so that one that starts finds it.
+func (k *keeper) lookAtPools(ctx context.Context) error {
+	type epoch struct {
+		created *redis.BoolCmd
+		value   *redis.StringCmd
+	}
+	epochs := make(map[*pool]epoch)
+	mine := strconv.FormatUint(rand.Uint64(), 36)
+	_, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
+		for _, one := range k.allPools() {
+			epochs[one] = epoch{
+				created: p.SetNX(ctx, one.epoch, mine, k.config.TTL),
+				value:   p.GetEx(ctx, one.epoch, k.config.TTL),
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for p, found := range epochs {
+		if err := cmp.Or(found.created.Err(), found.value.Err()); err != nil {
+			return k.usable(ctx, p.epoch, err)
+		}
+		before := p.known
+		p.known = found.value.Val()
+		if before == "" && found.created.Val() || before != "" && before != p.known {
+			k.emptied(p)
+		}
+	}
+	return nil
+}
+
+// emptied takes in that there was nothing in Redis of a pool.
+func (k *keeper) emptied(p *pool) {
+	k.counts.emptied.Add(1)
+	k.config.Logger.Info("redis: nothing was there; what this router knows is written", slog.String("pool", p.name))
+	p.renewed.forget()
+	clock, ok := k.clock.conversion()
+	for _, b := range k.all() {
+		if b.home != p {
+			continue
+		}
+		for shard := range b.renewed {
+			b.renewed[shard].forget()
+		}
+		if at := moment(b.horizon.Load()); ok && at > 0 {
+			k.news.move(b, clock.local(at))
+		}
+		k.tasks.add(b, task{restore: true, rewrite: true})
+	}
+}
+
+// list notes which backends there are, and removes those that no router has had for half
+// of the time to live.
+func (k *keeper) list(ctx context.Context) error {
+	all, key := k.all(), k.names.backends()
+	now := k.clock.fleetNow()
+	var stale *redis.StringSliceCmd
+	answers, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
+		for some := range slices.Chunk(all, maxMembers) {
+			members := make([]redis.Z, len(some))
+			for i, b := range some {
+				members[i] = redis.Z{Score: float64(now), Member: b.listed()}
+			}
+			p.ZAddArgs(ctx, key, redis.ZAddArgs{GT: true, Members: members})
+		}
+		p.Expire(ctx, key, k.config.TTL)
+		stale = p.ZRangeByScore(ctx, key, &redis.ZRangeBy{
+			Min: "-inf", Max: scoreText(now.before(k.config.TTL / 2)), Count: maxMembers,
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, answer := range answers {
+		if _, failed := failed(answer.Err()); failed {
+			return k.usable(ctx, key, answer.Err())
+		}
+	}
+	for _, listed := range stale.Val() {
+		if err := k.removeListed(ctx, listed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeListed takes a backend out of Redis that no router has any more.
+func (k *keeper) removeListed(ctx context.Context, listed string) error {
+	_, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
+		for _, set := range k.names.listedSets(listed) {
+			p.Unlink(ctx, set)
+		}
+		p.ZRem(ctx, k.names.backends(), listed)
+	})
+	k.counts.removed.Add(1)
+	return err
+}

@@ -1,0 +1,305 @@
+package redisindex
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/router"
+)
+
+const (
+	// readBlock is how long a read waits for news, readGrace how much longer for the
+	// server to say that there are none.
+	readBlock = time.Second
+	readGrace = 500 * time.Millisecond
+	// readRecords is how many records one read brings at most.
+	readRecords = 64
+	// readRetry is the shortest and half the longest time after a read that failed.
+	readRetry = 250 * time.Millisecond
+	// overlap is how much of the stream from before a read of the sets is read again in a
+	// cluster, whose nodes do not write in step.
+	overlap = time.Second
+	// echoLimit is how long it may take until this router reads back what it wrote. When
+	// writing goes well and nothing comes back, it reads from the wrong server.
+	echoLimit = 5 * time.Second
+)
+
+// follow reads the stream of every pool until ctx ends.
+func (x *Index) follow(ctx context.Context) {
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	for {
+		for _, p := range x.unfollowed() {
+			readers.Go(func() { (&reader{Index: x, pool: p}).run(ctx) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.newPools:
+		}
+	}
+}
+
+// unfollowed returns the pools that nobody reads the stream of, once.
+func (x *Index) unfollowed() []*pool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var fresh []*pool
+	for _, p := range x.pools {
+		if !p.followed {
+			p.followed = true
+			fresh = append(fresh, p)
+		}
+	}
+	return fresh
+}
+
+// reader follows the stream of one pool.
+type reader struct {
+	*Index
+
+	pool *pool
+	last string    // id of the last record that was read; "" before any
+	back time.Time // when what this router wrote last came back, or reading began
+}
+
+// run connects and follows, over and over, until ctx ends.
+func (r *reader) run(ctx context.Context) {
+	select {
+	case <-r.clock.ready:
+	case <-ctx.Done():
+	}
+	for ctx.Err() == nil {
+		err := r.connect(ctx)
+		for err == nil {
+			err = r.read(ctx)
+		}
+		wait(ctx, readRetry+rand.N(readRetry))
+	}
+}
+
+// wait returns after d, or when ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// errNoEcho says that what this router writes does not come back.
+var errNoEcho = errors.New("redisindex: what is written is not read")
+
+// connect finds out where to go on reading, and has the sets read where records have been
+// missed. Horizons come first: what they forget must not come back with old records.
+func (r *reader) connect(ctx context.Context) error {
+	var oldest, newest *redis.XMessageSliceCmd
+	var horizons *redis.ZSliceCmd
+	p := r.pool
+	_, err := r.store.pipeline(ctx, func(pipe redis.Pipeliner) {
+		oldest = pipe.XRangeN(ctx, p.stream, "-", "+", 1)
+		newest = pipe.XRevRangeN(ctx, p.stream, "+", "-", 1)
+		horizons = pipe.ZRangeWithScores(ctx, p.horizons, 0, -1)
+	})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(r.usable(ctx, p.stream, oldest.Err()), r.usable(ctx, p.horizons, horizons.Err()), newest.Err()); err != nil {
+		return err
+	}
+	for _, z := range horizons.Val() {
+		if label, ok := z.Member.(string); ok {
+			r.moved(p, horizon{backend: label, at: momentOf(z.Score)})
+		}
+	}
+	first, last := idOf(oldest), idOf(newest)
+	switch {
+	case r.last == "":
+		r.last = last
+		if r.config.Cluster {
+			r.last = rewind(last)
+		}
+		r.restoreAll()
+	case before(last, r.last):
+		r.last = "0-0" // it is another stream than before
+		r.restoreAll()
+	case before(r.last, first):
+		r.counts.gaps.Add(1)
+		r.restoreAll()
+	}
+	p.noted.Store(true)
+	signal(r.tasks.wake)
+	r.back = r.config.Now()
+	return nil
+}
+
+// restoreAll has what Redis knows of the pool's backends read.
+func (r *reader) restoreAll() {
+	for _, b := range r.all() {
+		if b.home == r.pool {
+			r.tasks.add(b, task{restore: true})
+		}
+	}
+}
+
+// idOf is the id of the record that a command returned; "0-0" where there is none.
+func idOf(command *redis.XMessageSliceCmd) string {
+	if all := command.Val(); len(all) > 0 {
+		return all[0].ID
+	}
+	return "0-0"
+}
+
+// before reports whether a record's id is before another one's.
+func before(a, b string) bool {
+	if x, y := millisOf(a), millisOf(b); x != y {
+		return x < y
+	}
+	return sequenceOf(a) < sequenceOf(b)
+}
+
+// sequenceOf is the second part of a record's id, which tells records of one millisecond apart.
+func sequenceOf(id string) uint64 {
+	_, text, _ := strings.Cut(id, "-")
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// rewind returns an id that is a little earlier.
+func rewind(id string) string {
+	return strconv.FormatInt(max(millisOf(id)-overlap.Milliseconds(), 0), 10) + "-0"
+}
+
+// read waits for records and takes them in.
+func (r *reader) read(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, readBlock+readGrace)
+	defer cancel()
+	streams, err := r.store.clients().streams.XRead(bounded, &redis.XReadArgs{
+		Streams: []string{r.pool.stream, r.last}, Count: readRecords, Block: readBlock,
+	}).Result()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, failed := r.store.note(err); failed {
+		return r.usable(ctx, r.pool.stream, err)
+	}
+	for _, s := range streams {
+		for _, record := range s.Messages {
+			r.take(record)
+			r.last = record.ID
+		}
+	}
+	if written := time.Unix(0, r.pool.written.Load()); written.Sub(r.back) > echoLimit {
+		r.store.renew()
+		return errNoEcho
+	}
+	return nil
+}
+
+// take takes in one record.
+func (r *reader) take(record redis.XMessage) {
+	text, _ := record.Values[streamField].(string)
+	m, err := decode([]byte(text))
+	if err != nil {
+		r.counts.malformed.Add(1)
+		return
+	}
+	now := r.config.Now()
+	if m.replica == r.replica {
+		r.back = now
+		r.peers.echoed(now)
+		r.counts.lag.Store(int64(max(r.clock.fleetNow()-moment(millisOf(record.ID)*1000), 0)))
+		return
+	}
+	r.peers.heardOf(now)
+	for _, h := range m.horizons {
+		r.moved(r.pool, h)
+	}
+	for _, c := range m.chains {
+		r.learn(r.pool, c)
+	}
+	if m.report != nil {
+		r.peers.put(peerPool{m.replica, r.pool.name}, r.reportOf(m.report))
+	}
+}
+
+// learn takes in that another router saw a backend hold a chain.
+func (x *Index) learn(p *pool, c chain) {
+	clock, ok := x.clock.conversion()
+	if !ok {
+		return
+	}
+	// Within the lock no number can become another backend's.
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	b := p.backends[c.backend]
+	if b == nil || c.last <= moment(b.horizon.Load()) {
+		x.counts.ignored.Add(1)
+		return
+	}
+	last := clock.local(min(c.last, x.clock.fleetNow()))
+	if last <= b.born {
+		x.counts.ignored.Add(1)
+		return
+	}
+	x.Memory.Record(b.holder, c.keys, last, kvindex.Observed)
+	x.counts.received.Add(1)
+}
+
+// moved takes in where another router has a backend's horizon.
+func (x *Index) moved(p *pool, h horizon) {
+	clock, ok := x.clock.conversion()
+	now := x.clock.fleetNow()
+	if h.at > now.after(future) { // believed, it would make everything forgotten over and over
+		x.counts.malformed.Add(1)
+		return
+	}
+	at := min(h.at, now)
+	x.mu.RLock()
+	b := p.backends[h.backend]
+	x.mu.RUnlock()
+	if !ok || b == nil || !b.raise(at) {
+		return
+	}
+	x.counts.horizons.Add(1)
+	x.fleet.PeerHorizon(p.name, b.id, clock.local(at), kvindex.Stamp(x.config.Now().UnixNano()))
+}
+
+// reportOf is a report in this router's terms.
+func (r *reader) reportOf(m *report) router.PeerReport {
+	clock, _ := r.clock.conversion()
+	report := router.PeerReport{At: clock.localTime(m.at)}
+	for _, l := range m.loads {
+		one := router.Load{Pool: r.pool.name, Backend: l.backend, InFlight: l.inFlight, PrefillRate: l.rate}
+		one.Backlog.Tokens = l.tokens
+		one.Backlog.Began, one.Backlog.Progress = clock.localTime(l.began), clock.localTime(l.progress)
+		report.Loads = append(report.Loads, one)
+	}
+	return report
+}
+
+// usable returns an error, after it has removed what of a wrong type is kept under a key
+// of ours.
+func (x *Index) usable(ctx context.Context, key string, err error) error {
+	kind, failed := failed(err)
+	if !failed || kind != WrongType {
+		return err
+	}
+	x.counts.replaced.Add(1)
+	x.config.Logger.Warn("redis: something else was kept under a key of ours; it is removed", slog.String("key", key))
+	return errors.Join(err, x.store.exchange(ctx, func(ctx context.Context, client redis.UniversalClient) error {
+		return client.Unlink(ctx, key).Err()
+	}))
+}

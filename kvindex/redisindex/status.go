@@ -1,0 +1,91 @@
+package redisindex
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/router"
+)
+
+// counts are what has been counted since the start.
+type counts struct {
+	published, dropped, written            atomic.Uint64
+	batches, commands, abandoned           atomic.Uint64
+	received, ignored, malformed, horizons atomic.Uint64
+	restores, restored, gaps               atomic.Uint64
+	emptied, replaced, trimmed, removed    atomic.Uint64
+	lag                                    atomic.Int64 // microseconds
+}
+
+// Status is how sharing goes at a moment. Counts are since the start.
+type Status struct {
+	// Sharing is how far routers know of each other.
+	Sharing router.Sharing
+	// Breaker is closed, half-open or open: while it is open, Redis is not asked.
+	Breaker string
+	// LastEcho is when this router last read back what it wrote; the zero time: never.
+	LastEcho time.Time
+	// Lag is how long the last of that took, from the server's clock to its arrival.
+	Lag time.Duration
+	// LastError is the last failure; empty: there was none.
+	LastError string
+	// ClockOffset is what fleet time is ahead of this machine's clock; ClockKnown says
+	// whether they have been compared.
+	ClockOffset time.Duration
+	ClockKnown  bool
+	// Peers is how many other routers are heard.
+	Peers int
+
+	// Queued is how many uses wait to be written.
+	Queued int
+	// Published, Dropped and Written count uses: those that requests published, those that
+	// did not fit into the queue, and those that are in Redis.
+	Published, Dropped, Written uint64
+	// Batches and Commands count round trips that write, and the commands in them;
+	// Abandoned the commands that were given up.
+	Batches, Commands, Abandoned uint64
+
+	// Received counts uses that other routers published, Ignored those that say nothing
+	// new of any backend here, and Horizons the moves of horizons from there.
+	Received, Ignored, Horizons uint64
+	// Malformed counts messages and members that are none of ours.
+	Malformed uint64
+
+	// Restoring is how many backends are still to be read from Redis, or written to it
+	// again; Restores counts those that were read, Restored the blocks.
+	Restoring          int
+	Restores, Restored uint64
+	// Gaps counts the times that records of a stream were missed, and Emptied those that
+	// Redis was found without anything of a pool, which it is at the very first.
+	Gaps, Emptied uint64
+	// Replaced counts keys of a wrong type that were removed, Trimmed the blocks that were
+	// removed because sets were full, and Removed the backends that no router had.
+	Replaced, Trimmed, Removed uint64
+
+	// Failures counts failed commands by kind, and Renewals how often all connections were
+	// made anew.
+	Failures map[Failure]uint64
+	Renewals uint64
+}
+
+// Status returns how sharing goes.
+func (x *Index) Status() Status {
+	c := &x.counts
+	s := Status{
+		Sharing: x.peers.sharing(x.config.Now()), Breaker: x.store.breaker.State().String(),
+		LastEcho: x.peers.lastEcho(), Lag: time.Duration(c.lag.Load()) * time.Microsecond,
+		LastError: x.store.lastError(), Peers: x.peers.replicas(),
+		Queued: x.queue.len(), Published: c.published.Load(), Dropped: c.dropped.Load(), Written: c.written.Load(),
+		Batches: c.batches.Load(), Commands: c.commands.Load(), Abandoned: c.abandoned.Load(),
+		Received: c.received.Load(), Ignored: c.ignored.Load(), Horizons: c.horizons.Load(), Malformed: c.malformed.Load(),
+		Restoring: x.tasks.left(), Restores: c.restores.Load(), Restored: c.restored.Load(),
+		Gaps: c.gaps.Load(), Emptied: c.emptied.Load(),
+		Replaced: c.replaced.Load(), Trimmed: c.trimmed.Load(), Removed: c.removed.Load(),
+		Failures: make(map[Failure]uint64), Renewals: x.store.renewals.Load(),
+	}
+	s.ClockOffset, s.ClockKnown = x.clock.offset()
+	for _, kind := range Failures() {
+		s.Failures[kind] = x.store.failures[kind].Load()
+	}
+	return s
+}

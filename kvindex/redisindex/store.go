@@ -1,0 +1,161 @@
+package redisindex
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	// breakerFailures is how many exchanges in a row must fail for the breaker to open,
+	// and breakerPause how long nothing is tried then.
+	breakerFailures = 3
+	breakerPause    = time.Second
+	// renewPause is the least time between two renewals of all connections.
+	renewPause = time.Second
+)
+
+// store is the connection to Redis: every exchange is bounded in time, a breaker keeps a
+// server that is away from being asked at every turn, and failures are counted.
+type store struct {
+	config   Config
+	breaker  *gobreaker.CircuitBreaker[struct{}]
+	failures [len(failureNames)]atomic.Uint64
+	renewals atomic.Uint64
+	last     atomic.Pointer[string] // what the last failure said
+
+	mu      sync.Mutex
+	current *clients
+	renewed time.Time // when they were last made anew
+	stopped bool      // they are not to be any more
+}
+
+// clients are the connections: those that answer at once, and those that wait for news
+// of a stream, which must not be in the way of the others.
+type clients struct{ commands, streams redis.UniversalClient }
+
+func (c *clients) close() {
+	// What is in flight fails, and is tried again on the next ones.
+	_ = c.commands.Close()
+	_ = c.streams.Close()
+}
+
+func newStore(c Config) *store {
+	s := &store{config: c}
+	s.current = &clients{commands: c.newClient(), streams: c.newClient()}
+	s.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:        "redis",
+		Timeout:     breakerPause,
+		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= breakerFailures },
+	})
+	return s
+}
+
+func (s *store) clients() *clients {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+func (s *store) close() { s.clients().close() }
+
+// stopReading ends the reads that wait for news, now and later.
+func (s *store) stopReading() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	_ = s.current.streams.Close() // they fail, which is what is wanted
+}
+
+// guard does something with Redis, within the breaker and a timeout. Of errors, those that
+// pass count against the server.
+func (s *store) guard(ctx context.Context, do func(ctx context.Context, client redis.UniversalClient) error) error {
+	var failure error
+	_, err := s.breaker.Execute(func() (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+		defer cancel()
+		failure = do(ctx, s.clients().commands)
+		if kind, failed := failed(failure); failed && kind.passes() {
+			return struct{}{}, failure
+		}
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return failure
+}
+
+// exchange does one thing with Redis.
+func (s *store) exchange(ctx context.Context, do func(ctx context.Context, client redis.UniversalClient) error) error {
+	return s.guard(ctx, func(ctx context.Context, client redis.UniversalClient) error {
+		err := do(ctx, client)
+		s.note(err)
+		return err
+	})
+}
+
+// pipeline sends commands in one round trip and returns them with what became of each. It
+// fails only where none of them was done and all are worth trying again.
+func (s *store) pipeline(ctx context.Context, fill func(p redis.Pipeliner)) (commands []redis.Cmder, err error) {
+	err = s.guard(ctx, func(ctx context.Context, client redis.UniversalClient) error {
+		p := client.Pipeline()
+		fill(p)
+		if p.Len() == 0 {
+			return nil
+		}
+		var failure error
+		commands, failure = p.Exec(ctx)
+		lost := 0
+		for _, command := range commands {
+			if kind, failed := s.note(command.Err()); failed && kind.passes() {
+				lost++
+			}
+		}
+		if lost < len(commands) {
+			return nil
+		}
+		return failure
+	})
+	return commands, err
+}
+
+// note counts a failure. A server that has become a replica behind the same address keeps
+// the connections that it had, so they are made anew.
+func (s *store) note(err error) (kind Failure, yes bool) {
+	if kind, yes = failed(err); !yes {
+		return kind, false
+	}
+	s.failures[kind].Add(1)
+	s.last.Store(new(kind.String() + ": " + err.Error()))
+	if kind == ReadOnly {
+		s.renew()
+	}
+	return kind, true
+}
+
+// renew makes all connections anew, at most once a second.
+func (s *store) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.stopped || now.Sub(s.renewed) < renewPause {
+		return
+	}
+	s.renewed = now
+	s.renewals.Add(1)
+	s.current.close()
+	s.current = &clients{commands: s.config.newClient(), streams: s.config.newClient()}
+}
+
+// lastError is what the last failure said; empty before any.
+func (s *store) lastError() string {
+	if last := s.last.Load(); last != nil {
+		return *last
+	}
+	return ""
+}

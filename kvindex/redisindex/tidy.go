@@ -1,0 +1,171 @@
+package redisindex
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// maxTrims bounds the steps in which one set is trimmed at one look.
+	maxTrims = 30
+	// trimGrace is how long after its start a router trims nothing for its size: it has
+	// to learn the capacities of the engines first.
+	trimGrace = time.Minute
+)
+
+// scoreText is a moment as a bound of scores.
+func scoreText(m moment) string { return strconv.FormatInt(int64(m), 10) }
+
+// look is what was found at one set.
+type look struct {
+	backend        *backend
+	set            string
+	size           int
+	oldest, newest moment
+	// last is the last use of the newest block among the oldest [maxMembers]; 0 where there
+	// are fewer.
+	last moment
+	ttl  time.Duration // below 0: none
+}
+
+// lookAtSets looks at the next few sets.
+func (k *keeper) lookAtSets(ctx context.Context) error {
+	all := k.all()
+	count := len(all) * shards
+	var looks []*look
+	for range (count*int(keepEvery) + int(setEvery) - 1) / int(setEvery) {
+		b := all[k.next%count/shards]
+		looks = append(looks, &look{backend: b, set: b.sets[k.next%shards]})
+		k.next++
+	}
+	if len(looks) == 0 {
+		return nil
+	}
+	err := k.find(ctx, looks...)
+	for i := 0; i < len(looks) && err == nil; i++ {
+		err = k.tidy(ctx, looks[i])
+	}
+	return err
+}
+
+// find reads what there is to know of some sets.
+func (k *keeper) find(ctx context.Context, looks ...*look) error {
+	type found struct {
+		size                 *redis.IntCmd
+		oldest, newest, last *redis.ZSliceCmd
+		ttl                  *redis.DurationCmd
+	}
+	all := make([]found, len(looks))
+	_, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
+		for i, l := range looks {
+			all[i] = found{
+				size:   p.ZCard(ctx, l.set),
+				oldest: p.ZRangeWithScores(ctx, l.set, 0, 0),
+				newest: p.ZRangeWithScores(ctx, l.set, -1, -1),
+				last:   p.ZRangeWithScores(ctx, l.set, maxMembers-1, maxMembers-1),
+				ttl:    p.PTTL(ctx, l.set),
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, l := range looks {
+		f := all[i]
+		for _, answer := range []redis.Cmder{f.size, f.oldest, f.newest, f.last, f.ttl} {
+			if _, failed := failed(answer.Err()); failed {
+				return k.usable(ctx, l.set, answer.Err())
+			}
+		}
+		l.size, l.ttl = int(f.size.Val()), f.ttl.Val()
+		l.oldest, l.newest, l.last = firstScore(f.oldest), firstScore(f.newest), firstScore(f.last)
+	}
+	return nil
+}
+
+// firstScore is the score of the first member of an answer; 0 where there is none.
+func firstScore(answer *redis.ZSliceCmd) moment {
+	if all := answer.Val(); len(all) > 0 {
+		return momentOf(all[0].Score)
+	}
+	return 0
+}
+
+// tidy removes from a set what nobody reads any more and what is too much, and sees to its
+// time to live. A set that is idle is removed before its time to live ends, because the
+// server frees in the background what is unlinked, and not what expires.
+func (k *keeper) tidy(ctx context.Context, l *look) error {
+	for range maxTrims {
+		changed, err := k.step(ctx, l)
+		if err != nil || !changed {
+			return err
+		}
+		if err := k.find(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step does one thing about a set, if there is any.
+func (k *keeper) step(ctx context.Context, l *look) (changed bool, err error) {
+	b := l.backend
+	now := k.clock.fleetNow()
+	dead := max(moment(b.horizon.Load()), moment(b.trimmed.Load()), now.before(k.config.TTL))
+	excess := l.size - k.setBound(b)
+	switch {
+	case l.size == 0:
+		return false, nil
+	case l.newest > now.after(future):
+		return true, k.remove(ctx, l, "("+scoreText(now.after(future)), "+inf") // of whoever it is
+	case l.newest <= dead:
+		return false, k.do(ctx, []write{unlinkWrite(l.set)})
+	case l.oldest <= dead:
+		end := l.newest
+		if l.last != 0 {
+			end = l.last
+		}
+		return true, k.remove(ctx, l, "-inf", scoreText(min(end, dead)))
+	case excess > 0 && k.config.Now().Sub(k.started) >= trimGrace:
+		return true, k.trim(ctx, l, min(excess, maxMembers))
+	case l.ttl < k.config.TTL*3/4:
+		return false, k.do(ctx, []write{k.expireWrite(l.set)})
+	}
+	return false, nil
+}
+
+// remove removes the blocks of a set whose scores are in a range.
+func (k *keeper) remove(ctx context.Context, l *look, from, to string) error {
+	return k.do(ctx, []write{{key: l.set, send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+		return p.ZRemRangeByScore(ctx, l.set, from, to)
+	}}})
+}
+
+// trim removes the oldest n blocks of a set. That it does is noted first, so that nobody
+// takes blocks from the other sets that have lost their parents here.
+func (k *keeper) trim(ctx context.Context, l *look, n int) error {
+	var nth *redis.ZSliceCmd
+	_, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
+		nth = p.ZRangeWithScores(ctx, l.set, int64(n-1), int64(n-1))
+	})
+	if err != nil || len(nth.Val()) == 0 {
+		return err
+	}
+	b, end := l.backend, momentOf(nth.Val()[0].Score)
+	key := b.home.trimmed
+	err = k.do(ctx, []write{
+		{key: key, send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+			return p.ZAddArgs(ctx, key, redis.ZAddArgs{GT: true, Members: []redis.Z{{Score: float64(end), Member: b.label}}})
+		}},
+		k.expireWrite(key),
+	})
+	if err != nil {
+		return err
+	}
+	raise(&b.trimmed, end)
+	k.counts.trimmed.Add(uint64(n))
+	return k.remove(ctx, l, "-inf", scoreText(end))
+}

@@ -1,0 +1,421 @@
+package redisindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/kvindex/indextest"
+	"github.com/warmroute/warmroute/router"
+	"pgregory.net/rapid"
+)
+
+func TestConfigValidate(t *testing.T) {
+	good := DefaultConfig()
+	good.Addresses = []string{"redis:6379"}
+	for _, tc := range []struct {
+		change func(*Config)
+		want   string // what the error begins with; empty: none
+	}{
+		{func(*Config) {}, ""},
+		{func(c *Config) { c.Addresses = nil }, "addresses: none"},
+		{func(c *Config) { c.Addresses[0] = "redis" }, `addresses[0]: "redis"`},
+		{func(c *Config) { c.Addresses[0] = ":6379" }, `addresses[0]: ":6379"`},
+		{func(c *Config) { c.Addresses = []string{"a:1", "b:2"} }, "addresses: there are 2"},
+		{func(c *Config) { c.Addresses, c.Cluster = []string{"a:1", "b:2"}, true }, ""},
+		{func(c *Config) { c.Addresses, c.SentinelMaster = []string{"a:1", "b:2"}, "m" }, ""},
+		{func(c *Config) { c.Cluster, c.SentinelMaster = true, "m" }, "cluster: "},
+		{func(c *Config) { c.Cluster, c.DB = true, 1 }, "db: 1"},
+		{func(c *Config) { c.DB = -1 }, "db: -1"},
+		{func(c *Config) { c.SentinelPassword = "x" }, "sentinel_master: "},
+		{func(c *Config) { c.Namespace = "a{b" }, "namespace: "},
+		{func(c *Config) { c.Namespace = "" }, "namespace: "},
+		{func(c *Config) { c.TTL = MinTTL }, ""},
+		{func(c *Config) { c.TTL = MinTTL - 1 }, "ttl: "},
+	} {
+		c := good
+		c.Addresses = []string{"redis:6379"}
+		tc.change(&c)
+		err := c.Validate()
+		if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%+v: got %v, want %q", c, err, tc.want)
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		want      place
+		firstSet  string
+		poolsKeys string
+	}{
+		{
+			"default 10.0.0.1:8000 http://10.0.0.1:8000",
+			place{"default", "10.0.0.1:8000", "10.0.0.1:8000"},
+			"ns:1:{default/0}:10.0.0.1:8000", "ns:1:{default}:stream",
+		},
+		{
+			"p b1:80#3 http://b1:80",
+			place{"p", "b1:80#3", "b1:80#3"},
+			"ns:1:{p/0}:b1:80#3", "ns:1:{p}:stream",
+		},
+		{
+			"p b1:443 https://b1",
+			place{"p", "b1:443", "b1:443|https://b1"},
+			"ns:1:{p/0}:b1:443|https://b1", "ns:1:{p}:stream",
+		},
+		{
+			"a{b}%c b1:80/x y http://b1/x%20y",
+			place{"a{b}%c", "b1:80/x y", "b1:80/x%20y|http://b1/x%2520y"},
+			"ns:1:{a%7Bb%7D%25c/0}:b1:80/x%20y|http://b1/x%2520y", "ns:1:{a%7Bb%7D%25c}:stream",
+		},
+		{"b1", place{"", "b1", "b1"}, "ns:1:{/0}:b1", "ns:1:{}:stream"},
+	} {
+		got := placeOf(tc.name)
+		if got != tc.want {
+			t.Errorf("%q: got %+v, want %+v", tc.name, got, tc.want)
+		}
+		n := newNames("ns")
+		if key := n.sets(got)[0]; key != tc.firstSet {
+			t.Errorf("%q: set %q, want %q", tc.name, key, tc.firstSet)
+		}
+		if key := n.stream(got.pool); key != tc.poolsKeys {
+			t.Errorf("%q: stream %q, want %q", tc.name, key, tc.poolsKeys)
+		}
+	}
+}
+
+func TestMembers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := kvindex.Key(rapid.Uint64().Draw(t, "key"))
+		if got, ok := parseMember(member(key)); !ok || got != key || len(member(key)) != 8 {
+			t.Fatalf("%x came back as %x, %v", key, got, ok)
+		}
+	})
+	for _, m := range []string{"", "1234567", "123456789"} {
+		if _, ok := parseMember(m); ok {
+			t.Errorf("%q is taken for a block", m)
+		}
+	}
+}
+
+// reply is an error reply of a server.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+func TestFailures(t *testing.T) {
+	for _, tc := range []struct {
+		err    error
+		kind   Failure
+		failed bool
+	}{
+		{nil, 0, false},
+		{redis.Nil, 0, false},
+		{context.DeadlineExceeded, Unreachable, true},
+		{&net.OpError{Op: "dial", Err: errors.New("refused")}, Unreachable, true},
+		{reply("LOADING Redis is loading the dataset in memory"), Unready, true},
+		{fmt.Errorf("wrapped: %w", reply("CLUSTERDOWN Hash slot not served")), Unready, true},
+		{reply("READONLY You can't write against a read only replica."), ReadOnly, true},
+		{reply("OOM command not allowed"), OutOfMemory, true},
+		{reply("MISCONF Redis is configured to save"), OutOfMemory, true},
+		{reply("NOAUTH Authentication required."), Denied, true},
+		{reply("WRONGPASS invalid username-password pair"), Denied, true},
+		{reply("NOPERM this user has no permissions"), Denied, true},
+		{reply("WRONGTYPE Operation against a key"), WrongType, true},
+		{reply("ERR unknown command"), Refused, true},
+	} {
+		kind, failed := failed(tc.err)
+		if failed != tc.failed || failed && kind != tc.kind {
+			t.Errorf("%v: got %v, %v, want %v, %v", tc.err, kind, failed, tc.kind, tc.failed)
+		}
+	}
+	for _, kind := range Failures() {
+		if got, want := kind.passes(), kind != WrongType && kind != Refused; got != want {
+			t.Errorf("%v passes by itself: %v", kind, got)
+		}
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	q, b := newQueue(), new(backend)
+	long := make([]kvindex.Key, 2*maxPublished)
+	fit := 0
+	for q.add(b, long, 1) {
+		fit++
+	}
+	if want := maxQueuedKeys / maxPublished; fit != want {
+		t.Errorf("%d long uses fit, want %d", fit, want)
+	}
+	for n := fit; n > 0; {
+		batch := q.take()
+		if len(batch) != batchKeys/maxPublished && len(batch) != n {
+			t.Fatalf("a batch of %d long uses, want %d", len(batch), batchKeys/maxPublished)
+		}
+		n -= len(batch)
+	}
+	short := []kvindex.Key{1}
+	for i := range maxQueued {
+		if !q.add(b, short, kvindex.Stamp(i)) {
+			t.Fatalf("use %d does not fit", i)
+		}
+	}
+	short[0] = 2 // the queue has its own
+	if q.add(b, short, 0) {
+		t.Error("one more fits")
+	}
+	if got := q.take(); len(got) != batchRecords || got[0].last != 0 || got[0].keys[0] != 1 {
+		t.Errorf("a batch of %d, the first %+v", len(got), got[0])
+	}
+	if q.len() != maxQueued-batchRecords || !q.add(b, short, 0) {
+		t.Errorf("%d wait", q.len())
+	}
+}
+
+// TestGather compares what a batch comes to with every use on its own.
+func TestGather(t *testing.T) {
+	chains := make([][]kvindex.Key, 0, 8)
+	for member := range 8 {
+		chains = append(chains, indextest.Chain("f", fmt.Sprint(member), 2+3*member, 30))
+	}
+	two := []*backend{{place: place{label: "a"}}, {place: place{label: "b"}}}
+	gone := &backend{place: place{label: "gone"}}
+	gone.gone.Store(true)
+	rapid.Check(t, func(t *rapid.T) {
+		want := map[*backend]map[kvindex.Key]moment{}
+		memory := map[string]*kvindex.Memory{"a": kvindex.NewMemory(kvindex.MemoryConfig{}), "b": kvindex.NewMemory(kvindex.MemoryConfig{})}
+		var uses []use
+		for range rapid.IntRange(1, 20).Draw(t, "uses") {
+			b := rapid.SampledFrom([]*backend{two[0], two[1], gone}).Draw(t, "backend")
+			keys := rapid.SampledFrom(chains).Draw(t, "chain")
+			keys = keys[:rapid.IntRange(1, len(keys)).Draw(t, "length")]
+			last := kvindex.Stamp(rapid.IntRange(1, 50).Draw(t, "last")) * 1_000_000
+			uses = append(uses, use{b, keys, last})
+			if b == gone {
+				continue
+			}
+			if want[b] == nil {
+				want[b] = map[kvindex.Key]moment{}
+			}
+			for i, key := range keys {
+				want[b][key] = max(want[b][key], scoreOf(moment(last/1000), i))
+			}
+		}
+		all := gather(uses, conversion{})
+		got := map[*backend]map[kvindex.Key]moment{}
+		for b, g := range all {
+			got[b] = g.scores
+			before := moment(0)
+			for _, c := range g.chains {
+				if c.last < before || c.backend != b.label {
+					t.Fatalf("chain of %s at %d after %d", c.backend, c.last, before)
+				}
+				before = c.last
+				h, _ := memory[b.label].Add("x")
+				memory[b.label].Record(h, c.keys, kvindex.Stamp(c.last), kvindex.Observed)
+			}
+		}
+		if len(want) != len(got) {
+			t.Fatalf("%d backends, want %d", len(got), len(want))
+		}
+		for b := range want {
+			if diff := cmp.Diff(want[b], got[b]); diff != "" {
+				t.Fatalf("scores (-want +got):\n%s", diff)
+			}
+			h, _ := memory[b.label].Add("x")
+			if n := memory[b.label].Stats(h).Blocks; n != len(want[b]) {
+				t.Fatalf("the chains that are told have %d blocks, want %d", n, len(want[b]))
+			}
+		}
+	})
+}
+
+// TestClock: fleet time goes on with the monotonic clock, whatever the wall clock does.
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		skew := 3 * time.Hour
+		c := newClock(func() time.Time { return time.Now().Add(skew) })
+		if _, ok := c.conversion(); ok || c.fleetNow() != 0 {
+			t.Fatal("a clock that was never compared knows fleet time")
+		}
+		c.measured.Store(&measurement{local: c.now(), fleet: time.Now()})
+		fleet := func() time.Time { return time.UnixMicro(int64(c.fleetNow())) }
+		if !fleet().Equal(time.Now()) {
+			t.Errorf("fleet time %v, want %v", fleet(), time.Now())
+		}
+		v, _ := c.conversion()
+		at := c.now()
+		if got := v.localTime(v.fleetTime(at)); !got.Equal(at) {
+			t.Errorf("%v came back as %v", at, got)
+		}
+		if got := v.localTime(v.fleetTime(time.Time{})); !got.IsZero() {
+			t.Errorf("no time came back as %v", got)
+		}
+		time.Sleep(time.Second)
+		if !fleet().Equal(time.Now()) {
+			t.Errorf("a second later: fleet time %v, want %v", fleet(), time.Now())
+		}
+	})
+	for score, want := range map[float64]moment{-1: 0, 0: 0, 5: 5, 1e300: maxMoment, 1e15: 1e15} {
+		if got := momentOf(score); got != want {
+			t.Errorf("score %v: got %d, want %d", score, got, want)
+		}
+	}
+}
+
+func TestTeller(t *testing.T) {
+	one, two := &pool{name: "one"}, &pool{name: "two"}
+	pools := map[string]*pool{"one": one, "two": two}
+	busy := router.Load{Pool: "one", Backend: "b1:80", InFlight: 3, Backlog: feedback.Backlog{Tokens: 9, Began: time.UnixMicro(77)}, PrefillRate: 5}
+	var teller teller
+	for _, tc := range []struct {
+		at    time.Duration
+		loads []router.Load
+		want  map[*pool]int // loads in each report
+	}{
+		{0, nil, map[*pool]int{one: 0, two: 0}},
+		{100, nil, map[*pool]int{}},
+		{200, []router.Load{busy, {Pool: "nobody", Backend: "x"}}, map[*pool]int{one: 1}},
+		{300, []router.Load{busy}, map[*pool]int{one: 1}},
+		{400, nil, map[*pool]int{one: 0}}, // that it is over is told at once
+		{500, nil, map[*pool]int{two: 0}},
+		{600, nil, map[*pool]int{}},
+		{900, nil, map[*pool]int{one: 0}},
+	} {
+		own := &ownReport{at: time.UnixMilli(1000).Add(tc.at * time.Millisecond), loads: tc.loads}
+		all := teller.reports(own, pools, conversion{})
+		got := map[*pool]int{}
+		for p, r := range all {
+			got[p] = len(r.loads)
+			if r.at != moment(own.at.UnixMicro()) {
+				t.Errorf("after %v: the report is of %d", tc.at, r.at)
+			}
+			if len(r.loads) == 1 && r.loads[0] != (load{backend: "b1:80", inFlight: 3, tokens: 9, began: 77, rate: 5}) {
+				t.Errorf("after %v: %+v", tc.at, r.loads[0])
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("after %v ms (-want +got):\n%s", int(tc.at), diff)
+		}
+		if again := teller.reports(own, pools, conversion{}); len(again) != 0 {
+			t.Errorf("after %v: told twice", tc.at)
+		}
+	}
+}
+
+func TestPeers(t *testing.T) {
+	var s peers
+	start := time.Unix(1000, 0)
+	if got := s.sharing(start); got != router.Alone {
+		t.Errorf("at first: %v", got)
+	}
+	s.echoed(start)
+	for _, tc := range []struct {
+		after time.Duration
+		want  router.Sharing
+	}{{0, router.Fresh}, {freshFor, router.Fresh}, {freshFor + 1, router.Alone}} {
+		if got := s.sharing(start.Add(tc.after)); got != tc.want {
+			t.Errorf("alone in the world, %v after the last echo: %v, want %v", tc.after, got, tc.want)
+		}
+	}
+	s.heardOf(start)
+	for _, tc := range []struct {
+		after time.Duration
+		want  router.Sharing
+	}{{freshFor, router.Fresh}, {freshFor + 1, router.Cut}, {peersFor, router.Cut}, {peersFor + 1, router.Alone}} {
+		if got := s.sharing(start.Add(tc.after)); got != tc.want {
+			t.Errorf("%v after another router was heard: %v, want %v", tc.after, got, tc.want)
+		}
+	}
+	s.put(peerPool{1, "p"}, router.PeerReport{At: start, Loads: []router.Load{{Pool: "p"}}})
+	s.put(peerPool{1, "p"}, router.PeerReport{At: start.Add(-time.Second)}) // late
+	s.put(peerPool{1, "q"}, router.PeerReport{At: start})
+	s.put(peerPool{2, "p"}, router.PeerReport{At: start.Add(reportsFor)})
+	if got := s.latest(start.Add(time.Second)); len(got) != 3 || s.replicas() != 2 {
+		t.Errorf("%d reports of %d replicas", len(got), s.replicas())
+	}
+	if got := s.latest(start.Add(reportsFor + 1)); len(got) != 1 || s.replicas() != 1 {
+		t.Errorf("later: %d reports of %d replicas", len(got), s.replicas())
+	}
+}
+
+func TestSharingLog(t *testing.T) {
+	var text strings.Builder
+	start := time.Unix(1000, 0)
+	l := sharingLog{logger: slog.New(slog.NewTextHandler(&text, nil)), began: start}
+	s := new(store)
+	said := func(state router.Sharing, after time.Duration) string {
+		text.Reset()
+		l.log(state, start.Add(after), s)
+		return text.String()
+	}
+	for _, tc := range []struct {
+		state router.Sharing
+		after time.Duration
+		want  string
+	}{
+		{router.Alone, 0, ""},
+		{router.Alone, freshFor, "not shared"},
+		{router.Alone, 2 * freshFor, ""},
+		{router.Fresh, 3 * freshFor, "is shared"},
+		{router.Fresh, 4 * freshFor, ""},
+		{router.Cut, 5 * freshFor, "not shared"},
+		{router.Alone, 6 * freshFor, ""},
+	} {
+		if got := said(tc.state, tc.after); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%v after %v: %q, want %q", tc.state, tc.after, got, tc.want)
+		}
+	}
+}
+
+func TestClientLogIsQuiet(t *testing.T) {
+	var text strings.Builder
+	now := time.Unix(1000, 0)
+	l := &clientLog{logger: slog.New(slog.NewTextHandler(&text, nil)), now: func() time.Time { return now }}
+	for range 5 {
+		l.Printf(t.Context(), "failed to dial %s", "somebody")
+	}
+	now = now.Add(quietFor)
+	l.Printf(t.Context(), "again")
+	got := text.String()
+	if strings.Count(got, "\n") != 2 || !strings.Contains(got, "failed to dial somebody") || !strings.Contains(got, "not_shown=4") {
+		t.Errorf("log:\n%s", got)
+	}
+}
+
+func TestIDs(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{
+		{"1-0", "2-0", true},
+		{"2-0", "1-0", false},
+		{"10-0", "9-5", false},
+		{"5-2", "5-10", true},
+		{"5-2", "5-2", false},
+		{"0-0", "1-1", true},
+		{"garbage", "1-0", true},
+	} {
+		if got := before(tc.a, tc.b); got != tc.want {
+			t.Errorf("%s before %s: %v", tc.a, tc.b, got)
+		}
+	}
+	if got := rewind("5000-7"); got != "4000-0" {
+		t.Errorf("rewind: %s", got)
+	}
+	if got := rewind("500-7"); got != "0-0" {
+		t.Errorf("rewind: %s", got)
+	}
+}

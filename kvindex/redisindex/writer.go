@@ -1,0 +1,200 @@
+package redisindex
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/warmroute/warmroute/kvindex"
+)
+
+const (
+	// flushEvery is the least time from one write to the next, unless there is enough for
+	// a whole batch; flushRetry is the time after one that failed.
+	flushEvery = 10 * time.Millisecond
+	flushRetry = 100 * time.Millisecond
+	// maxPending bounds the commands that are tried again, and maxTries how often one is
+	// that the server refuses.
+	maxPending = 20_000
+	maxTries   = 5
+	// farewell bounds the last writes of a router that stops.
+	farewell = 300 * time.Millisecond
+)
+
+// writer carries what is published into Redis.
+type writer struct {
+	*Index
+
+	pending []write // to be done, or done again
+	taken   int     // uses that they come from
+	away    bool    // nothing was done at the last try
+	teller  teller
+}
+
+// write runs the writer until ctx ends; what waits then is written if that is quick.
+func (x *Index) write(ctx context.Context) {
+	w := &writer{Index: x}
+	for {
+		select {
+		case <-ctx.Done():
+			w.leave(ctx)
+			return
+		case <-x.queue.wake:
+		}
+		pause := flushEvery
+		if !w.flush(ctx) {
+			pause = flushRetry
+			signal(x.queue.wake)
+		}
+		rest := time.NewTimer(pause)
+		select {
+		case <-rest.C:
+		case <-x.queue.full:
+		case <-ctx.Done():
+		}
+		rest.Stop()
+	}
+}
+
+// leave writes what is left, and that this router has no load any more.
+func (w *writer) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	if w.own.Load() != nil {
+		w.own.Store(&ownReport{at: w.config.Now()})
+	}
+	for w.flush(ctx) && w.queue.len() > 0 {
+	}
+}
+
+// flush writes what waits, in one round trip. It reports whether that went well; what
+// failed is kept for the next time.
+func (w *writer) flush(ctx context.Context) bool {
+	clock, ok := w.clock.conversion()
+	if !ok {
+		return false // not connected yet
+	}
+	if !w.away || len(w.pending) == 0 {
+		w.pending = append(w.pending, w.next(clock)...)
+	}
+	if len(w.pending) == 0 {
+		return true
+	}
+	answers, err := w.store.pipeline(ctx, func(p redis.Pipeliner) {
+		for _, one := range w.pending {
+			one.send(ctx, p)
+		}
+	})
+	if w.away = err != nil; w.away {
+		return false
+	}
+	w.counts.batches.Add(1)
+	w.counts.commands.Add(uint64(len(w.pending)))
+	if w.settle(answers); len(w.pending) > 0 {
+		return false
+	}
+	w.counts.written.Add(uint64(w.taken))
+	w.taken = 0
+	if since := w.news.found(); since != 0 {
+		w.rewrite(since)
+	}
+	if w.queue.len() > 0 {
+		signal(w.queue.wake)
+	}
+	return true
+}
+
+// next turns what waits into commands. Sets come first, so that whoever reads them after a
+// record of the stream was written finds in them what it tells.
+func (w *writer) next(clock conversion) []write {
+	var writes []write
+	told := make(map[*pool]*encoder)
+	tell := func(p *pool) *encoder {
+		if told[p] == nil {
+			told[p] = newEncoder(w.replica)
+		}
+		return told[p]
+	}
+	move := func(b *backend, at moment) {
+		writes = append(writes, w.horizonWrites(b, at)...)
+		tell(b.home).addHorizon(horizon{backend: b.label, at: at})
+	}
+	horizons, drops := w.news.take()
+	for b, at := range drops {
+		if !w.present(b.place) { // else it came back, and its sets are its own again
+			writes = append(writes, w.forgetWrites(b)...)
+		}
+		move(b, clock.fleet(at))
+	}
+	for b, at := range horizons {
+		b.raise(clock.fleet(at))
+		move(b, clock.fleet(at))
+	}
+	uses := w.queue.take()
+	w.taken += len(uses)
+	since := make(map[*pool]kvindex.Stamp)
+	for b, g := range gather(uses, clock) {
+		writes = append(writes, w.scoreWrites(b, g)...)
+		for _, c := range g.chains {
+			tell(b.home).addChain(c)
+		}
+		if oldest := since[b.home]; oldest == 0 || g.since < oldest {
+			since[b.home] = g.since
+		}
+	}
+	for p, r := range w.teller.reports(w.own.Load(), w.allPools(), clock) {
+		tell(p).addReport(r)
+	}
+	for p, e := range told {
+		writes = append(writes, w.streamWrites(p, e.messages(), since[p])...)
+	}
+	return writes
+}
+
+// settle keeps the commands that have to be tried again.
+func (w *writer) settle(answers []redis.Cmder) {
+	var again []write
+	for i, one := range w.pending {
+		kind, failed := failed(answers[i].Err())
+		switch {
+		case !failed:
+			if one.done != nil {
+				one.done(answers[i])
+			}
+			continue
+		case kind == WrongType:
+			again = append(again, unlinkWrite(one.key))
+			w.counts.replaced.Add(1)
+		case kind.passes():
+			again = append(again, one)
+			continue
+		}
+		if one.tries++; one.tries < maxTries {
+			again = append(again, one)
+			continue
+		}
+		w.config.Logger.Error("redis: the server refuses a command", slog.String("key", one.key), slog.String("error", answers[i].Err().Error()))
+		w.giveUp(one)
+	}
+	for len(again) > maxPending {
+		w.giveUp(again[0])
+		again = again[1:]
+	}
+	w.pending = again
+}
+
+// giveUp notes that a command will not be done.
+func (w *writer) giveUp(one write) {
+	w.counts.abandoned.Add(1)
+	if one.since != 0 {
+		w.news.lose(one.since)
+	}
+}
+
+// rewrite has everything written from the memory that was used at since or later.
+func (x *Index) rewrite(since kvindex.Stamp) {
+	for _, b := range x.all() {
+		x.tasks.add(b, task{rewrite: true, since: since})
+	}
+}
