@@ -55,13 +55,17 @@ clean: ## Remove what the other targets made
 
 ## Testing
 
+.PHONY: check-redis
+check-redis:
+	@command -v redis-server >/dev/null || echo 'redis-server is missing: tests that need it are skipped (on Debian: apt-get install redis-server redis-sentinel)' >&2
+
 .PHONY: test
-test: ## Run every test, the official client's compatibility tests included
+test: check-redis ## Run every test, the official client's compatibility tests included
 	go test -shuffle=on $(TESTFLAGS) ./...
 	cd tests/sdkcompat && go test -shuffle=on ./...
 
 .PHONY: test-race
-test-race: ## Run the tests under the race detector (needs gcc)
+test-race: check-redis ## Run the tests under the race detector (needs gcc)
 	CGO_ENABLED=1 go test -race -shuffle=on -count=1 ./...
 
 .PHONY: fuzz-smoke
