@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmroute/warmroute/api/intake"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/router"
@@ -47,7 +48,7 @@ func (x *exchange) attempt(d *router.Decision) (again bool, err *Error) {
 		return a.failed(failure)
 	}
 	defer resp.Body.Close()
-	if overloaded(resp.StatusCode) && x.mayRetry(d.Backend) {
+	if intake.Overloaded(resp.StatusCode) && x.mayRetry(d.Backend) {
 		a.keep(resp)
 		return true, nil
 	}
@@ -192,12 +193,6 @@ func explain(k transport.Kind) string {
 	case transport.Other:
 	}
 	return "the request could not be sent"
-}
-
-// overloaded reports whether a status says that the engine did not start on the
-// request and asks for a pause.
-func overloaded(status int) bool {
-	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == 529
 }
 
 // keptAnswer is the answer of an overloaded engine, kept in case nobody else takes

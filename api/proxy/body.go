@@ -9,10 +9,11 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/warmroute/warmroute/api/intake"
 )
 
 const (
@@ -30,42 +31,20 @@ const (
 	maxWindow = 8 << 20
 )
 
-// bodyBudget bounds the bytes of request bodies that are held at once.
-type bodyBudget struct {
-	limit int64
-	held  atomic.Int64
-}
-
-func (b *bodyBudget) take(n int64) bool {
-	for {
-		held := b.held.Load()
-		if held+n > b.limit {
-			return false
-		}
-		if b.held.CompareAndSwap(held, held+n) {
-			return true
-		}
-	}
-}
-
-// payload is a request body that has been read. It holds its share of the budget
-// until release.
+// payload is a request body that has been read. It holds its share of the budget of all
+// bodies until release.
 type payload struct {
-	budget *bodyBudget
-	held   int64
-	tree   int64   // of held, until trim
-	buf    *[]byte // pooled; nil when the body has none
-	bytes  []byte
+	intake.Share
+
+	buf   *[]byte // pooled; nil when the body has none
+	bytes []byte
 }
 
 var bodyBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // release gives up the body. The bytes must not be used afterwards.
 func (b *payload) release() {
-	if b.budget != nil {
-		b.budget.held.Add(-b.held)
-		b.budget, b.held, b.tree = nil, 0, 0
-	}
+	b.Release()
 	if b.buf != nil {
 		if cap(b.bytes) <= keepBody {
 			*b.buf = b.bytes[:0]
@@ -77,49 +56,11 @@ func (b *payload) release() {
 	}
 }
 
-// charge counts bytes that were made of the body, without asking: the body itself
-// was let in.
-func (b *payload) charge(n int) {
-	b.budget.held.Add(int64(n))
-	b.held += int64(n)
-}
-
-// Take implements [prompt.Budget]. A body that is alone may always be parsed, or the
-// largest could never be.
-func (b *payload) Take(n int64) bool {
-	if !b.budget.take(n) {
-		if !b.budget.held.CompareAndSwap(b.held, b.held+n) {
-			return false
-		}
-	}
-	b.held += n
-	b.tree += n
-	return true
-}
-
-// trim gives back what the tree took.
-func (b *payload) trim() {
-	b.budget.held.Add(-b.tree)
-	b.held, b.tree = b.held-b.tree, 0
-}
-
 // errBusy and errTooLarge end the reading of a body.
 var (
 	errBusy     = errors.New("no room for the body")
 	errTooLarge = errors.New("the body is too large")
 )
-
-// hold makes sure that n bytes of the budget are held.
-func (b *payload) hold(n int64) bool {
-	if n <= b.held {
-		return true
-	}
-	if !b.budget.take(n - b.held) {
-		return false
-	}
-	b.held = n
-	return true
-}
 
 // readAll reads a body of at most limit bytes into b. size is what is known of its
 // length, -1 for nothing; the budget is charged with what arrives, not with what was
@@ -137,7 +78,7 @@ func (b *payload) readAll(from io.Reader, size, limit int64) error {
 		switch {
 		case int64(len(b.bytes)) > limit:
 			return errTooLarge
-		case !b.hold(int64(len(b.bytes))):
+		case !b.Hold(int64(len(b.bytes))):
 			return errBusy
 		case err == io.EOF: //nolint:errorlint // a wrapped EOF is a failure
 			return nil
@@ -157,7 +98,7 @@ func (b *payload) grow(size, limit int64) {
 
 // readBody reads the request's body whole, decoded.
 func (x *exchange) readBody() *Error {
-	x.payload.budget = &x.p.bodies
+	x.payload.Open(x.p.bodies)
 	x.payload.buf = bodyBuffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in the pool
 	x.payload.bytes = (*x.payload.buf)[:0]
 	limit := x.p.options.Limits.BodyBytes
@@ -165,7 +106,7 @@ func (x *exchange) readBody() *Error {
 	defer func() { x.record.RequestBytes = counted.n }()
 	if x.r.ContentLength != 0 { // else net/http waits for the client to leave already
 		counted.stall = &x.stall
-		defer x.stall.sent()
+		defer x.stall.Sent()
 	}
 	size := x.r.ContentLength
 	if size > limit {
@@ -204,9 +145,9 @@ func (x *exchange) bodyError(err error, rest *countingReader) *Error {
 		return x.busy()
 	case errors.Is(rest.err, os.ErrDeadlineExceeded):
 		x.w.Header().Set("Connection", "close")
-		message := fmt.Sprintf("request body paused for more than %v", sendStall)
-		if x.stall.slow {
-			message = fmt.Sprintf("request body comes too slowly: it may take %v and one second for each %d KiB", sendStall, sendRate>>10)
+		message := fmt.Sprintf("request body paused for more than %v", intake.SendStall)
+		if x.stall.Slow {
+			message = fmt.Sprintf("request body comes too slowly: it may take %v and one second for each %d KiB", intake.SendStall, intake.SendRate>>10)
 		}
 		return &Error{Status: http.StatusRequestTimeout, Code: CodeRequestTimeout, Message: message}
 	case x.r.Context().Err() != nil, rest.err != nil && isDisconnect(rest.err):
@@ -232,7 +173,7 @@ func (x *exchange) tooLarge() *Error {
 func (x *exchange) busy() *Error {
 	return &Error{
 		Status: http.StatusServiceUnavailable, Code: CodeBusy, RetryAfter: time.Second,
-		Message: fmt.Sprintf("too many request bodies at once: they are limited to %d bytes together (limits.bodies_in_flight_bytes)", x.p.bodies.limit),
+		Message: fmt.Sprintf("too many request bodies at once: they are limited to %d bytes together (limits.bodies_in_flight_bytes)", x.p.bodies.Limit()),
 	}
 }
 
@@ -244,11 +185,11 @@ func (x *exchange) drain(rest *countingReader) {
 		return
 	}
 	rest.stall = nil
-	if x.stall.control.SetReadDeadline(time.Now().Add(drainTime)) != nil {
+	if x.stall.Control.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 		return
 	}
 	_, _ = io.CopyN(io.Discard, rest, x.p.options.Limits.BodyBytes) // whatever comes of it
-	x.stall.sent()
+	x.stall.Sent()
 }
 
 // countingReader counts what a client sent, bounds the time it takes, and keeps its
@@ -262,7 +203,7 @@ type countingReader struct {
 
 func (c *countingReader) Read(p []byte) (int, error) {
 	if c.stall != nil {
-		c.stall.send(c.n)
+		c.stall.Send(c.n)
 	}
 	n, err := c.from.Read(p)
 	c.n += int64(n)

@@ -11,27 +11,18 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmroute/warmroute/api/intake"
 	"github.com/warmroute/warmroute/api/prompt"
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
-	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/router"
 )
-
-// statusClientClosed is what a request is recorded with whose client left before the
-// end. No client ever sees it.
-const statusClientClosed = 499
 
 // codeClientLeft marks the end of a request that nobody waits for any more.
 const codeClientLeft Code = "client_closed"
 
-// maxTenant, maxRequestID and maxStoredID bound what clients name things, in
-// characters.
-const (
-	maxTenant    = 64
-	maxRequestID = 256
-	maxStoredID  = 512
-)
+// maxStoredID bounds the ids of stored answers, in characters.
+const maxStoredID = 512
 
 // exchange is one request of a client and the answer to it.
 type exchange struct {
@@ -63,7 +54,7 @@ type exchange struct {
 func (p *Proxy) newExchange(call *Call, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{p: p, call: call, w: newReply(w), r: r, stall: newStall(w, r)}
 	id := r.Header.Get(headerRequestID)
-	if !printable(id, maxRequestID) {
+	if !intake.Printable(id, intake.MaxRequestID) {
 		id = fmt.Sprintf("%016x%016x", p.options.Random(), p.options.Random())
 	}
 	x.record = &feedback.Record{
@@ -90,8 +81,8 @@ func (x *exchange) serve() {
 // prepare does everything that comes before the first decision.
 func (x *exchange) prepare() *Error {
 	tenant := x.r.Header.Get(headerTenant)
-	if tenant != "" && !printable(tenant, maxTenant) {
-		return invalid(fmt.Sprintf("X-Amzn-SageMaker-Prefix-Aware-Id must be 1 to %d printable ASCII characters, the first not a space", maxTenant))
+	if tenant != "" && !intake.Printable(tenant, intake.MaxTenant) {
+		return invalid(fmt.Sprintf("X-Amzn-SageMaker-Prefix-Aware-Id must be 1 to %d printable ASCII characters, the first not a space", intake.MaxTenant))
 	}
 	if err := x.readPin(); err != nil {
 		return err
@@ -160,23 +151,14 @@ func promptError(err error) *Error {
 
 // resolve finds the pool of a model.
 func (x *exchange) resolve(model string) *Error {
-	r := x.p.options.Router
-	if model == "" && x.call.ModelOptional {
-		if all := r.Models(); len(all) == 1 {
-			model = all[0].Served
-			x.target = router.Target{Pool: all[0].Pool, Model: model}
-		}
+	target, err := intake.Resolve(x.p.options.Router, model, x.call.ModelOptional)
+	switch {
+	case errors.Is(err, intake.ErrNoModel):
+		return invalidParam("model", err.Error())
+	case err != nil:
+		return resolveError(model, err)
 	}
-	if model == "" {
-		return invalidParam("model", "model is missing: name one of those that /v1/models lists")
-	}
-	if x.target.Pool == nil {
-		target, err := r.Resolve(model)
-		if err != nil {
-			return resolveError(model, err)
-		}
-		x.target = target
-	}
+	x.target = target
 	x.request.Pool, x.request.Model = x.target.Pool, x.target.Model
 	x.record.Pool, x.record.Model = x.target.Pool.Name(), x.target.Model
 	return nil
@@ -206,38 +188,14 @@ func (x *exchange) hash(tenant string) {
 	if x.prompt == nil {
 		return
 	}
-	config := x.target.Pool.Config()
-	scope := kvindex.Scope{
-		BlockBytes: config.BlockBytes,
-		Pool:       x.target.Pool.Name(),
-		Model:      x.target.Model,
-		Salt:       x.prompt.Salt(),
-		TenantID:   tenant,
-		Secret:     x.p.options.KeySeed,
-	}
-	hint := ""
-	if key := x.prompt.CacheKey(); key != "" {
-		switch config.PromptCacheKey {
-		case router.CacheKeyHint:
-			hint = key
-		case router.CacheKeySeparate:
-			scope.TenantID += "\x00" + key // a tenant id has no such character
-		case router.CacheKeyIgnore:
-		}
-	}
-	keys := x.prompt.Hash(scope, config.HashLength(), hint)
-	x.request.Blocks = keys.Blocks
-	x.request.StreamBytes, x.request.HashedBytes = keys.StreamBytes, keys.HashedBytes
-	x.request.Prefix, x.request.Rendezvous, x.request.HasPrefix = keys.Prefix, keys.Rendezvous, keys.HasPrefix
-	x.request.Scope, x.request.Route = scope.Seed(), x.call.Route
-	x.request.NoEvidence, x.request.Binary = x.prompt.NoEvidence(), x.prompt.HasBinary()
-	x.request.AnyRank = x.call.Stores // vLLM heeds X-data-parallel-rank on all routes but /v1/responses
-	x.record.PromptBlocks, x.record.HasPrefix = len(keys.Blocks), keys.HasPrefix
-	if keys.StreamBytes > 0 {
-		x.record.Keys, x.record.BlockBytes, x.record.StreamBytes = keys.Blocks, config.BlockBytes, keys.StreamBytes
-	}
-	x.prompt.Trim()
-	x.payload.trim()
+	intake.Ask(x.prompt, intake.Source{
+		Target:   x.target,
+		Route:    x.call.Route,
+		TenantID: tenant,
+		KeySeed:  x.p.options.KeySeed,
+		AnyRank:  x.call.Stores, // vLLM heeds X-data-parallel-rank on all routes but /v1/responses
+	}, &x.request, x.record)
+	x.payload.Trim()
 }
 
 // edit makes the two edits of a forwarded body.
@@ -250,12 +208,12 @@ func (x *exchange) edit() *Error {
 		if err != nil {
 			return promptError(err)
 		}
-		x.payload.charge(len(edited))
+		x.payload.Charge(len(edited))
 		x.body = edited
 	}
 	if x.call.InjectUsage && x.p.options.InjectUsage && x.prompt.Streaming() && x.prompt.UsageAsked() == prompt.UsageUnset {
 		if edited, err := prompt.SetIncludeUsage(x.body); err == nil {
-			x.payload.charge(len(edited))
+			x.payload.Charge(len(edited))
 			x.injected = edited
 		}
 	}
@@ -326,7 +284,7 @@ func (x *exchange) gone() *Error {
 		x.w.Header().Set("Connection", "close")
 		return &Error{Status: http.StatusServiceUnavailable, Code: CodeStopping, Message: ErrStopping.Error()}
 	}
-	return &Error{Status: statusClientClosed, Code: codeClientLeft, Message: "the client left before the answer's end"}
+	return &Error{Status: intake.StatusClientClosed, Code: codeClientLeft, Message: "the client left before the answer's end"}
 }
 
 // cut reports whether the server ended the request because it stops.
@@ -389,7 +347,7 @@ func (x *exchange) finish() {
 	r.Status = x.w.status
 	switch {
 	case r.Result == feedback.ClientClosed:
-		r.Status = statusClientClosed
+		r.Status = intake.StatusClientClosed
 	case r.Status == 0 && !x.aborted:
 		r.Status = http.StatusOK // net/http sends it for us
 	}

@@ -177,7 +177,7 @@ func (f *fleet) settled(n int) {
 			f.t.Errorf("backend %s has %d in flight at the end", b.ID, held)
 		}
 	}
-	if held := f.proxy.BodiesInFlight(); held != 0 {
+	if held := f.proxy.Bodies().Held(); held != 0 {
 		f.t.Errorf("%d bytes of bodies are held at the end", held)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
+
+	"github.com/warmroute/warmroute/api/intake"
 )
 
 // The headers of this router's own.
@@ -178,22 +180,8 @@ func traceID(traceparent string) string {
 	return id
 }
 
-// printable reports whether s is printable ASCII, at least 1 and at most limit
-// characters, the first not a space.
-func printable(s string, limit int) bool {
-	if s == "" || len(s) > limit || s[0] == ' ' {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
 // plainSegment reports whether s is one segment of a path and stays one whoever decodes
 // and tidies the path: an engine has more paths than those that are routed.
 func plainSegment(s string) bool {
-	return printable(s, maxStoredID) && s != "." && s != ".." && !strings.ContainsAny(s, `/\?#%;`)
+	return intake.Printable(s, maxStoredID) && s != "." && s != ".." && !strings.ContainsAny(s, `/\?#%;`)
 }

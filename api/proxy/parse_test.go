@@ -210,7 +210,7 @@ func TestRP09ManyLargeBodies(t *testing.T) {
 			t.Errorf("got %d", s)
 		}
 	}
-	if held := f.proxy.BodiesInFlight(); held > 4<<20 {
+	if held := f.proxy.Bodies().Held(); held > 4<<20 {
 		t.Errorf("%d bytes are held", held)
 	}
 	hold.open()
@@ -619,7 +619,7 @@ func TestTreesAreBounded(t *testing.T) {
 	first := make(chan answer, 1)
 	go func() { first <- f.send("POST", chatPath, dense) }() // alone, it may
 	<-arrived
-	if held := f.proxy.BodiesInFlight(); held != int64(len(dense)) {
+	if held := f.proxy.Bodies().Held(); held != int64(len(dense)) {
 		t.Errorf("%d bytes are held for a body of %d", held, len(dense))
 	}
 	a := f.send("POST", chatPath, dense)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/warmroute/warmroute/api/intake"
 	"github.com/warmroute/warmroute/api/prompt"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback"
@@ -81,7 +82,7 @@ var ErrStopping = errors.New("cut by the shutdown (timeouts.shutdown_grace)")
 // Proxy carries requests. Its methods may be called at the same time.
 type Proxy struct {
 	options Options
-	bodies  bodyBudget
+	bodies  *intake.Budget
 	retries retryBudget
 	stored  storedAnswers
 	asked   usageMemory
@@ -123,9 +124,7 @@ func New(o Options) (*Proxy, error) {
 	if o.Observe == nil {
 		o.Observe = func(*feedback.Record) {}
 	}
-	p := &Proxy{options: o}
-	p.bodies.limit = o.Limits.BodiesInFlightBytes
-	return p, nil
+	return &Proxy{options: o, bodies: intake.NewBudget(o.Limits.BodiesInFlightBytes)}, nil
 }
 
 func fill[T int | int64 | time.Duration](value *T, fallback T) {
@@ -137,8 +136,8 @@ func fill[T int | int64 | time.Duration](value *T, fallback T) {
 // Router returns what decides, for endpoints that are answered without a backend.
 func (p *Proxy) Router() *router.Router { return p.options.Router }
 
-// BodiesInFlight is how many bytes of request bodies are held now.
-func (p *Proxy) BodiesInFlight() int64 { return p.bodies.held.Load() }
+// Bodies is the budget of all request bodies, for other surfaces to share.
+func (p *Proxy) Bodies() *intake.Budget { return p.bodies }
 
 // Call describes one endpoint that is forwarded.
 type Call struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/warmroute/warmroute/api/intake"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/feedback/usage"
@@ -248,7 +249,7 @@ func (s *stream) breakOff(status int, code Code, message string) {
 func (s *stream) whole() {
 	a, x, status := s.a, s.a.x, s.resp.StatusCode
 	s.learnUsage()
-	a.outcome.Result, a.outcome.Blame = judge(status)
+	a.outcome.Result, a.outcome.Blame = intake.Judge(status)
 	if a.outcome.Blame == feedback.Overloaded {
 		a.outcome.RetryAfter = retryAfter(s.resp.Header, x.p.options.Now())
 	}
@@ -267,21 +268,4 @@ func (s *stream) whole() {
 			s.remember()
 		}
 	}
-}
-
-// judge says what an engine's status means.
-func judge(status int) (feedback.Result, feedback.Blame) {
-	switch {
-	case overloaded(status):
-		return feedback.Saturated, feedback.Overloaded
-	case status < http.StatusBadRequest:
-		return feedback.Success, feedback.Healthy
-	case status == http.StatusNotFound:
-		return feedback.NotFound, feedback.Healthy
-	case status < http.StatusInternalServerError:
-		return feedback.Rejected, feedback.Healthy
-	case status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
-		return feedback.EngineError, feedback.Healthy
-	}
-	return feedback.EngineError, feedback.Strike
 }

@@ -444,7 +444,7 @@ func TestAnnouncedBodiesHoldNothing(t *testing.T) {
 			announce(t, network, limit, "{")
 		}
 		synctest.Wait()
-		if held := f.proxy.BodiesInFlight(); held != 16 {
+		if held := f.proxy.Bodies().Held(); held != 16 {
 			t.Errorf("%d bytes held after 16 uploads of one byte each", held)
 		}
 		wantOK(t, f.send("POST", chatPath, chat("hello")))

@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/warmroute/warmroute/api/intake"
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback"
@@ -38,6 +39,13 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// openPayload returns an empty body that holds its share of a budget.
+func openPayload(budget *intake.Budget) *payload {
+	b := new(payload)
+	b.Open(budget)
+	return b
+}
+
 func TestReadAll(t *testing.T) {
 	const limit = 100_000
 	for _, length := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, limit - 1, limit, limit + 1, 3 * limit} {
@@ -45,8 +53,8 @@ func TestReadAll(t *testing.T) {
 			for _, wrap := range []func(io.Reader) io.Reader{
 				func(r io.Reader) io.Reader { return r }, iotest.DataErrReader, iotest.HalfReader,
 			} {
-				budget := bodyBudget{limit: 10 * limit}
-				b := payload{budget: &budget}
+				budget := intake.NewBudget(10 * limit)
+				b := openPayload(budget)
 				size := int64(-1)
 				if known {
 					size = int64(length)
@@ -65,12 +73,12 @@ func TestReadAll(t *testing.T) {
 					}
 				case err != nil || string(b.bytes) != text:
 					t.Errorf("%d bytes: read %d, %v", length, len(b.bytes), err)
-				case budget.held.Load() != int64(length):
-					t.Errorf("%d bytes: %d are held", length, budget.held.Load())
+				case budget.Held() != int64(length):
+					t.Errorf("%d bytes: %d are held", length, budget.Held())
 				}
 				b.release()
 				b.release()
-				if held := budget.held.Load(); held != 0 {
+				if held := budget.Held(); held != 0 {
 					t.Errorf("%d bytes: %d are held after release", length, held)
 				}
 			}
@@ -79,14 +87,14 @@ func TestReadAll(t *testing.T) {
 }
 
 func TestReadAllWithoutRoom(t *testing.T) {
-	budget := bodyBudget{limit: 100}
+	budget := intake.NewBudget(100)
 	for _, size := range []int64{101, -1} {
-		b := payload{budget: &budget}
+		b := openPayload(budget)
 		if err := b.readAll(strings.NewReader(strings.Repeat("x", 101)), size, 1000); !errors.Is(err, errBusy) {
 			t.Errorf("size %d: %v", size, err)
 		}
 		b.release()
-		if held := budget.held.Load(); held != 0 {
+		if held := budget.Held(); held != 0 {
 			t.Errorf("%d bytes are held", held)
 		}
 	}
@@ -95,8 +103,8 @@ func TestReadAllWithoutRoom(t *testing.T) {
 // Who wants no limit writes the largest number there is.
 func TestReadAllWithoutLimit(t *testing.T) {
 	text := strings.Repeat("x", 3*firstRead)
-	budget := bodyBudget{limit: math.MaxInt64}
-	b := payload{budget: &budget}
+	budget := intake.NewBudget(math.MaxInt64)
+	b := openPayload(budget)
 	defer b.release()
 	if err := b.readAll(strings.NewReader(text), -1, math.MaxInt64); err != nil || string(b.bytes) != text {
 		t.Errorf("read %d bytes, %v", len(b.bytes), err)
@@ -104,23 +112,12 @@ func TestReadAllWithoutLimit(t *testing.T) {
 }
 
 func TestReadAllFails(t *testing.T) {
-	budget := bodyBudget{limit: 100}
-	b := payload{budget: &budget}
+	budget := intake.NewBudget(100)
+	b := openPayload(budget)
 	if err := b.readAll(iotest.ErrReader(io.ErrUnexpectedEOF), 50, 100); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 	b.release()
-}
-
-func TestPrintable(t *testing.T) {
-	for s, want := range map[string]bool{
-		"": false, "a": true, "~": true, " a": false, "a b": true, "a\x7f": false, "a\n": false, "é": false,
-		strings.Repeat("x", 64): true, strings.Repeat("x", 65): false,
-	} {
-		if got := printable(s, 64); got != want {
-			t.Errorf("printable(%q) = %v", s, got)
-		}
-	}
 }
 
 func TestTraceID(t *testing.T) {

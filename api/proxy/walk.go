@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmroute/warmroute/api/intake"
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/router"
 )
@@ -68,61 +69,14 @@ func (x *exchange) ask() (*router.Decision, error) {
 	return d, err
 }
 
-// errQueueFull and errQueueWait end the wait for a slot, as errClientLeft does.
-var (
-	errQueueFull  = errors.New("the waiting line is full")
-	errQueueWait  = errors.New("no slot became free in time")
-	errClientLeft = errors.New("the client left")
-)
-
-// lookAgain is how often the first in line looks for a slot without being called: a
-// backend that comes back from a pause or an ejection calls nobody.
-const lookAgain = time.Second
-
-// queue waits for a slot. A call that comes while a slot is taken without it goes on
-// to whoever is next in line.
+// queue waits for a slot.
 func (x *exchange) queue() (*router.Decision, error) {
-	place, ok := x.target.Pool.Join(x.p.options.Limits.MaxQueued)
-	if !ok {
-		return nil, errQueueFull
-	}
-	called := false
-	defer func() { place.Leave(called) }()
 	if x.queued.IsZero() {
 		x.queued = time.Now().Add(x.p.options.QueueWait)
 	}
-	timer := time.NewTimer(time.Until(x.queued))
-	defer timer.Stop()
-	again := time.NewTicker(lookAgain)
-	defer again.Stop()
 	x.request.Waited = true
 	defer func() { x.request.Waited = false }()
-	for {
-		if place.First() { // a slot may have become free before there was a place in the line
-			if d, err := x.ask(); !full(err) {
-				return d, err
-			}
-		}
-		select {
-		case <-place.Ready():
-		case <-again.C:
-			continue
-		case <-timer.C:
-			return nil, errQueueWait
-		case <-x.r.Context().Done():
-			return nil, errClientLeft
-		}
-		if d, err := x.ask(); !full(err) {
-			called = err == nil
-			return d, err
-		}
-		place.Again()
-	}
-}
-
-func full(err error) bool {
-	_, ok := errors.AsType[*router.SaturatedError](err)
-	return ok
+	return intake.Wait(x.r.Context(), x.target.Pool, x.p.options.Limits.MaxQueued, x.queued, x.ask)
 }
 
 // routeError says what it means to the client that no backend takes the request.
@@ -135,11 +89,11 @@ func (x *exchange) routeError(err error) *Error {
 	}
 	pool := x.target.Pool.Name()
 	switch {
-	case errors.Is(err, errClientLeft):
+	case errors.Is(err, intake.ErrLineLeft):
 		return x.gone()
-	case errors.Is(err, errQueueFull):
+	case errors.Is(err, intake.ErrLineFull):
 		return saturated(time.Second, "%d requests wait for a slot of pool %q already (limits.max_queued)", x.p.options.Limits.MaxQueued, pool)
-	case errors.Is(err, errQueueWait):
+	case errors.Is(err, intake.ErrLineWait):
 		return saturated(time.Second, "no slot of pool %q became free within %v (timeouts.queue)", pool, x.p.options.QueueWait)
 	}
 	if e, ok := errors.AsType[*router.SaturatedError](err); ok {

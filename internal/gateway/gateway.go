@@ -145,7 +145,7 @@ func (g *Gateway) build(o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := g.telemetry.ReadBodies(forward.BodiesInFlight); err != nil {
+	if err := g.telemetry.ReadBodies(forward.Bodies().Held); err != nil {
 		return err
 	}
 	g.server = g.newServer(g.counted(dialects(forward)))

@@ -68,9 +68,14 @@ var layers = []place{
 	{path: "proto/...", layer: 4, kind: outer},
 	{path: "api/prompt", layer: 4, kind: outer},
 	{
-		path: "api/proxy", layer: 4, kind: outer,
-		// The walk routes what prompt made of the body.
+		path: "api/intake", layer: 4, kind: outer,
+		// It turns what prompt made of the body into a question to the router.
 		also: []string{"api/prompt"},
+	},
+	{
+		path: "api/proxy", layer: 4, kind: outer,
+		// The walk routes what prompt made of the body, as every surface does.
+		also: []string{"api/intake", "api/prompt"},
 	},
 	{
 		path: "api/openai", layer: 4, kind: outer,
@@ -81,8 +86,8 @@ var layers = []place{
 	{path: "api/sagemaker", layer: 4, kind: outer, also: []string{"api/prompt", "api/proxy"}}, // as api/openai
 	{
 		path: "api/rpc", layer: 4, kind: outer,
-		// The service implements the generated interfaces and hashes the same prompts.
-		also: []string{"api/prompt", "proto/warmroute/v1", "proto/warmroute/v1/warmroutev1connect"},
+		// The service implements the generated interfaces and routes the requests of the proxy's endpoints as it does.
+		also: []string{"api/intake", "api/prompt", "api/proxy", "proto/warmroute/v1", "proto/warmroute/v1/warmroutev1connect"},
 	},
 	{path: "api/client", layer: 5, kind: outer}, // for programs of others: it talks to api/rpc over the network
 	{path: "api/admin", layer: 4, kind: outer},
