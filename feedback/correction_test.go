@@ -425,19 +425,20 @@ func TestUnits(t *testing.T) {
 func TestPrefillRate(t *testing.T) {
 	var r feedback.PrefillRate
 	for range 19 {
-		r.Observe(10_000, time.Second)
+		r.Observe(10_000, time.Second, false)
 	}
-	r.Observe(999, time.Millisecond) // too small
-	r.Observe(5000, 0)
+	r.Observe(999, time.Millisecond, false) // too small
+	r.Observe(5000, 0, false)
+	r.Observe(4000, time.Millisecond, true) // perhaps begun before
 	if got := r.Rate(); got != feedback.DefaultPrefillRate {
 		t.Errorf("after 19 samples: %v, want the default", got)
 	}
-	r.Observe(10_000, time.Second)
+	r.Observe(10_000, time.Second, false)
 	if got := r.Rate(); got != 10_000 {
 		t.Errorf("after 20 samples: %v, want 10,000", got)
 	}
 	for i := range 64 {
-		r.Observe((i+1)*1000, time.Second)
+		r.Observe((i+1)*1000, time.Second, false)
 	}
 	if got := r.Rate(); got < 15_000 || got > 18_000 {
 		t.Errorf("of 1,000 to 64,000: %v, want the lower quartile", got)

@@ -135,6 +135,32 @@ func TestQueueOfSilentAnswers(t *testing.T) {
 	wantTokens(t, &q, 20, 0)
 }
 
+// TestQueueTellsWhoIsPrefilledAlone: engines prefill one prompt after the other, so what one
+// took is the time from the first token before its own.
+func TestQueueTellsWhoIsPrefilledAlone(t *testing.T) {
+	var q feedback.PrefillQueue
+	want := func(ticket *feedback.Ticket, when, since float64, known bool) {
+		t.Helper()
+		if got, ok := q.FirstToken(ticket, at(when)); ok != known || known && !got.Equal(at(since)) {
+			t.Errorf("first token at %v s: since %v, %v, want %v, %v", when, got, ok, at(since), known)
+		}
+	}
+	a, b, c := q.Push(1, true, at(0)), q.Push(1, true, at(1)), q.Push(1, true, at(2))
+	want(&a, 3, 0, true) // nothing waited before it
+	want(&c, 5, 3, true)
+	want(&b, 6, 5, true)
+
+	d, e := q.Push(1, true, at(10)), q.Push(1, true, at(11))
+	want(&e, 12, 0, false) // before its turn, so the engine did not finish d first
+	want(&d, 13, 10, true)
+
+	silent, f := q.Push(2000, false, at(20)), q.Push(1, true, at(20))
+	want(&f, 22, 0, false) // when the silent one's turn ended is presumed, not known
+	want(&silent, 23, 0, false)
+	g := q.Push(1, true, at(30))
+	want(&g, 31, 30, true)
+}
+
 // TestQueueReturnsToZero: whatever the order of events, a queue whose requests have
 // all ended holds nothing, and never less than nothing.
 func TestQueueReturnsToZero(t *testing.T) {

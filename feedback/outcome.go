@@ -30,6 +30,9 @@ const (
 	UpstreamAborted
 	// RouterError: the router itself failed.
 	RouterError
+	// Expired: the request was sent by its caller, who did not say what came of it before
+	// the decision's lease ended.
+	Expired
 )
 
 var resultNames = [...]string{
@@ -44,6 +47,7 @@ var resultNames = [...]string{
 	EngineError:     "engine_error",
 	UpstreamAborted: "upstream_aborted",
 	RouterError:     "router_error",
+	Expired:         "lease_expired",
 }
 
 // String returns the result's name as a metric label.
@@ -104,5 +108,5 @@ func (o Outcome) Answered() bool { return o.Result == Success }
 // Prefilled reports whether the prompt was prefilled although the answer did not
 // reach its end.
 func (o Outcome) Prefilled() bool {
-	return o.FirstByte && (o.Result == ClientClosed || o.Result == UpstreamAborted)
+	return o.FirstByte && (o.Result == ClientClosed || o.Result == UpstreamAborted || o.Result == Expired)
 }

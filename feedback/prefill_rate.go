@@ -14,16 +14,18 @@ const (
 	minRateSamples = 20
 	// rateSamples is how many of the latest samples are kept.
 	rateSamples = 64
-	// minRateTokens is the smallest uncached prompt, in tokens, whose TTFT says
-	// something about the rate.
-	minRateTokens = 1000
+	// minRateTokens is the smallest uncached prompt, in tokens, whose prefill says
+	// something about the rate. Where others waited with it the engine may have begun with
+	// it in the step that ended the one before: that is up to 2,048 tokens, so it takes more.
+	minRateTokens       = 1000
+	minRateTokensWaited = 4096
 	// rateQuantile is which of the samples is believed: a low one, because half the
 	// true rate costs nothing and twice the true rate costs 38 % at P90.
 	rateQuantile = 0.25
 )
 
 // PrefillRate learns how many uncached tokens a second a backend prefills, from requests
-// that were alone on it. It is safe for concurrent use; the zero value says
+// that it worked on one at a time ([PrefillQueue.FirstToken]). It is safe for concurrent use; the zero value says
 // [DefaultPrefillRate].
 type PrefillRate struct {
 	mu      sync.Mutex
@@ -33,15 +35,15 @@ type PrefillRate struct {
 	learned atomic.Uint64 // float64 bits; 0 while there are too few samples
 }
 
-// Observe takes in the TTFT of a request of uncached tokens that was alone on the
-// backend from its dispatch to its first token. Small ones are ignored.
-func (r *PrefillRate) Observe(uncached int, ttft time.Duration) {
-	if uncached < minRateTokens || ttft <= 0 {
+// Observe takes in that the prefill of a request of uncached tokens took that long, and
+// whether it had waited for others. Small ones are ignored.
+func (r *PrefillRate) Observe(uncached int, took time.Duration, waited bool) {
+	if uncached < minRateTokens || waited && uncached < minRateTokensWaited || took <= 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rate := float64(uncached) / ttft.Seconds()
+	rate := float64(uncached) / took.Seconds()
 	if len(r.samples) < rateSamples {
 		r.samples = append(r.samples, rate)
 	} else {

@@ -25,6 +25,7 @@ type PrefillQueue struct {
 
 	mu      sync.Mutex
 	backlog Backlog
+	presume bool     // the last progress was presumed, not seen
 	silent  []silent // answers without a first token to see, by the time they are presumed to have one
 }
 
@@ -36,6 +37,8 @@ type silent struct {
 // Ticket is one request's place in a queue.
 type Ticket struct {
 	tokens int64
+	pushed time.Time
+	first  bool // nothing waited before it
 	silent bool
 	due    time.Time // when a silent one is presumed to have its first token
 }
@@ -46,7 +49,7 @@ func (q *PrefillQueue) Push(uncached int, streamed bool, now time.Time) Ticket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settle(now)
-	t := Ticket{tokens: int64(max(uncached, 0)), silent: !streamed}
+	t := Ticket{tokens: int64(max(uncached, 0)), pushed: now, first: q.backlog.Tokens == 0, silent: !streamed}
 	if q.backlog.Tokens == 0 {
 		q.backlog.Began = now
 	}
@@ -63,13 +66,24 @@ func (q *PrefillQueue) Push(uncached int, streamed bool, now time.Time) Ticket {
 }
 
 // FirstToken takes a request out of the queue because its first token came back:
-// the backend has made progress at now.
-func (q *PrefillQueue) FirstToken(t *Ticket, now time.Time) {
+// the backend has made progress at now. It returns since when the backend has prefilled
+// this request and no other, as far as that can be told: since it came, where nothing
+// waited before it, or since the first token before its own.
+func (q *PrefillQueue) FirstToken(t *Ticket, now time.Time) (since time.Time, known bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settle(now)
+	switch {
+	case t.silent || q.presume:
+	case t.first:
+		since, known = t.pushed, true
+	case !q.backlog.Progress.Before(t.pushed):
+		since, known = q.backlog.Progress, true
+	}
 	q.take(t)
 	q.progress(now)
+	q.presume = false
+	return since, known
 }
 
 // Leave takes a request out of the queue that ended without a first token.
@@ -111,6 +125,7 @@ func (q *PrefillQueue) settle(now time.Time) {
 		}
 		q.backlog.Tokens -= s.tokens
 		q.progress(s.due)
+		q.presume = true
 		done++
 	}
 	q.silent = slices.Delete(q.silent, 0, done)

@@ -124,8 +124,10 @@ type Decision struct {
 	renewed   kvindex.Stamp // last use given to the blocks since the receipt; guarded by member.mu
 	firstSeen atomic.Bool
 	firstAt   time.Time // written once, by whoever sets firstSeen
-	alone     bool      // nothing else was sent to the backend until the first token
-	completed atomic.Bool
+	// Since when the backend prefilled this prompt and no other, where that is known.
+	prefillSince time.Time
+	prefillKnown bool
+	completed    atomic.Bool
 }
 
 // asked is what of a request is needed again when its answer is in.

@@ -55,8 +55,8 @@ func (r *Router) weigh(d *Decision, o feedback.Outcome, now kvindex.Stamp) {
 	}
 	if u.HasPrompt && !d.asked.noEvidence && !d.asked.binary && len(d.blocks) > 0 {
 		d.Pool.units.Observe(d.asked.streamBytes, u.Prompt)
-		if d.alone && (known || cold) {
-			m.queue.Rate.Observe(u.Prompt-cached, d.firstAt.Sub(d.At))
+		if d.prefillKnown && (known || cold) {
+			m.queue.Rate.Observe(u.Prompt-cached, d.firstAt.Sub(d.prefillSince), d.prefillSince.After(d.At))
 		}
 	}
 	r.settle(d, u, cached, known || u.HasCached)

@@ -198,8 +198,7 @@ func (r *Router) FirstToken(d *Decision, now time.Time) {
 		return
 	}
 	d.firstAt = now
-	d.alone = d.asked.streamed && d.InFlight == 0 && d.member.dispatched.Load() == d.asked.dispatch
-	d.member.queue.FirstToken(&d.ticket, now)
+	d.prefillSince, d.prefillKnown = d.member.queue.FirstToken(&d.ticket, now)
 	if r.shared != nil {
 		d.member.publish(r.shared, d, now)
 	}
