@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,19 +16,23 @@ import (
 
 func newCheckConfig() *cobra.Command {
 	var s settings
-	var show bool
+	var show, connect bool
 	cmd := &cobra.Command{
 		Use:   "check-config",
 		Short: "Check a configuration file as serve would, without serving",
 		Long: `Reads a configuration file as serve does and prints what it would route to, or
-everything that is wrong with it. The exit code is 0 for a valid file, 2 otherwise.`,
+everything that is wrong with it. The exit code is 0 for a valid file, 2 otherwise.
+With --connect it also connects to Redis, where the file names one, and says what is
+wrong there; the exit code is 1 then.`,
 		Example: `  warmroute check-config --config warmroute.yaml
   warmroute check-config --config warmroute.yaml --show
+  warmroute check-config --config warmroute.yaml --connect
   warmroute check-config --config warmroute.yaml -o json`,
 		Args: cli.NoArgs,
 	}
 	s.addFile(cmd)
 	cmd.Flags().BoolVar(&show, "show", false, "print the configuration in force, defaults included, secrets redacted")
+	cmd.Flags().BoolVar(&connect, "connect", false, "connect to Redis and try what a router does there")
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asJSON, err := output()
@@ -38,12 +43,16 @@ everything that is wrong with it. The exit code is 0 for a valid file, 2 otherwi
 			return cli.BadUsage(errors.New("check-config needs --config FILE"))
 		}
 		c, warnings, err := s.load()
+		var shared *redisCheck
+		if err == nil && connect {
+			shared = checkRedis(cmd.Context(), c)
+		}
 		switch {
 		case asJSON:
-			if printed := printCheckJSON(cmd.OutOrStdout(), s.file, c, warnings, err); printed != nil {
+			if printed := printCheckJSON(cmd.OutOrStdout(), s.file, c, warnings, shared, err); printed != nil {
 				return printed
 			}
-			return err
+			return cmp.Or(err, shared.failure())
 		case err != nil:
 			return err
 		}
@@ -54,7 +63,10 @@ everything that is wrong with it. The exit code is 0 for a valid file, 2 otherwi
 			_, err := io.WriteString(cmd.OutOrStdout(), c.String())
 			return err
 		}
-		return printCheck(cmd.OutOrStdout(), s.file, c)
+		if err := printCheck(cmd.OutOrStdout(), s.file, c); err != nil {
+			return err
+		}
+		return shared.print(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	return cmd
 }
@@ -113,14 +125,15 @@ type finding struct {
 }
 
 // printCheckJSON prints the result for programs.
-func printCheckJSON(w io.Writer, file string, c *config.Config, warnings []config.Warning, failure error) error {
+func printCheckJSON(w io.Writer, file string, c *config.Config, warnings []config.Warning, shared *redisCheck, failure error) error {
 	result := struct {
 		File     string        `json:"file"`
 		Valid    bool          `json:"valid"`
 		Errors   []finding     `json:"errors"`
 		Warnings []finding     `json:"warnings"`
 		Pools    []poolSummary `json:"pools"`
-	}{File: file, Valid: failure == nil, Errors: []finding{}, Warnings: []finding{}, Pools: summaries(c)}
+		Redis    *redisCheck   `json:"redis,omitempty"` // only with --connect
+	}{File: file, Valid: failure == nil, Errors: []finding{}, Warnings: []finding{}, Pools: summaries(c), Redis: shared}
 	for _, err := range config.Each(failure) {
 		found := finding{Message: err.Error()}
 		if at := (*config.Error)(nil); errors.As(err, &at) {

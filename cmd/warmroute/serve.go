@@ -46,6 +46,7 @@ stderr, one record for each request.`,
 	flags.StringVar(&s.Listen, "listen", "", "take requests on `ADDR`, host:port (default :8080)")
 	flags.StringVar(&s.AdminListen, "admin-listen", "", "serve metrics and state on `ADDR`, host:port (default 127.0.0.1:9090)")
 	flags.StringVar(&s.Strategy, "strategy", "", "route every pool by the strategy `NAME`: "+strings.Join(router.Strategies(), ", ")+" (default "+router.PrefixAware+")")
+	flags.StringVar(&s.Redis, "redis", "", "share the index with other routers through Redis at `ADDR`, host:port")
 	flags.StringVar(&s.LogLevel, "log-level", "", "log from `LEVEL` up: debug, info, warn, error (default info)")
 	flags.StringVar(&s.LogFormat, "log-format", "", "write the log in `FORMAT`: text or json (default text)")
 	return cmd

@@ -31,6 +31,8 @@ type Config struct {
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Scrape is how the engines' own metrics are read.
 	Scrape Scrape `yaml:"scrape"`
+	// Redis is where several routers share the index.
+	Redis Redis `yaml:"redis"`
 	// InjectUsage asks engines for usage on streams whose client did not, and takes
 	// the extra chunk out again. Default true.
 	InjectUsage bool `yaml:"inject_usage"`
@@ -213,6 +215,7 @@ func Default() *Config {
 			ShutdownGrace: 30 * time.Second,
 		},
 		Scrape:             Scrape{Enabled: true, Interval: s.Interval, Timeout: s.Timeout, Path: s.Path},
+		Redis:              defaultRedis(),
 		InjectUsage:        true,
 		DecisionHeaders:    true,
 		ForwardCredentials: true,

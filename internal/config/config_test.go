@@ -123,6 +123,18 @@ limits:
   index_blocks: 100000
   max_queued: 7
 timeouts: {connect: 1s, first_byte: 1h, idle: 90s, queue: 2s, read_header: 3s, shutdown_delay: 5s, shutdown_grace: 1m30s}
+redis:
+  addresses: [s1:26379, s2:26379]
+  username: warmroute
+  password: ${REDIS}
+  db: 3
+  sentinel_master: primary
+  sentinel_username: sentinel
+  sentinel_password: x${REDIS}
+  cluster: false
+  tls: {enabled: true, ca_file: DIR/ca.pem, cert_file: DIR/own.pem, key_file: DIR/key.pem, server_name: redis, insecure_skip_verify: false}
+  namespace: fleet
+  ttl: 2h
 scrape: {enabled: false, interval: 15s, timeout: 4s, path: /engine/metrics}
 inject_usage: false
 decision_headers: false
@@ -135,8 +147,9 @@ request_log: {path: /var/log/warmroute/requests.jsonl, max_bytes: 1GiB}
 
 func parseEverything(t *testing.T) *Config {
 	t.Helper()
-	c, warnings, err := parse("all.yaml", []byte(everything), func(name string) (string, bool) {
-		return "s3cret-" + name, name == "SEED"
+	text := strings.ReplaceAll(everything, "DIR", certificates(t))
+	c, warnings, err := parse("all.yaml", []byte(text), func(name string) (string, bool) {
+		return "s3cret-" + name, name == "SEED" || name == "REDIS"
 	})
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("%v %v", err, warnings)
@@ -250,6 +263,10 @@ func first(c *Config, _ []Warning) *Config { return c }
 func TestAU05NoSecretInDumpsAndErrors(t *testing.T) {
 	c := parseEverything(t)
 	c.Pools[0].Backends[1].URL = "http://user:hunter2@b2:8000/?token=hunter3"
+	shared, _, err := c.RedisConfig()
+	if err != nil || shared.Password != "s3cret-REDIS" {
+		t.Errorf("the password of Redis is %q, %v", shared.Password, err)
+	}
 	text, err := c.KeySeed.MarshalText()
 	if err != nil {
 		t.Fatal(err)
@@ -323,16 +340,20 @@ func TestFromBackends(t *testing.T) {
 
 func TestOverride(t *testing.T) {
 	c, _ := mustParse(t, minimal+"  - name: embed\n    models: [e]\n    backends: [{url: 'http://b2:8000'}]\n")
-	_, err := c.Override(Overrides{Listen: ":1", AdminListen: ":2", Strategy: "RANDOM", LogLevel: "warn", LogFormat: "json"})
+	_, err := c.Override(Overrides{Listen: ":1", AdminListen: ":2", Strategy: "RANDOM", Redis: "redis:6379", LogLevel: "warn", LogFormat: "json"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Listen != ":1" || c.AdminListen != ":2" || c.Pools[1].Routing.Strategy != "RANDOM" || c.Log != (Log{"warn", "json"}) {
 		t.Errorf("%s", c)
 	}
-	_, err = c.Override(Overrides{Listen: "1", Strategy: "PREFIX_AWRE", LogLevel: "loud"})
+	if shared, ok, err := c.RedisConfig(); !ok || err != nil || shared.Addresses[0] != "redis:6379" {
+		t.Errorf("redis: %+v, %v", shared, err)
+	}
+	_, err = c.Override(Overrides{Listen: "1", Strategy: "PREFIX_AWRE", Redis: "redis", LogLevel: "loud"})
 	want := []string{
 		`--listen: "1" is not an address: want host:port, or :port for every interface`,
+		`--redis: "redis" is not an address: want host:port`,
 		`--log-level: "loud" is not one of debug, info, warn, error`,
 		`--strategy: "PREFIX_AWRE" is not one of RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_HASH, PREFIX_AWARE, LEAST_EXPECTED_TTFT: did you mean PREFIX_AWARE?`,
 	}

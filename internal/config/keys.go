@@ -25,7 +25,9 @@ func collect(t reflect.Type, path string, all *[]string) {
 		case reflect.Struct:
 			collect(field, at, all)
 		case reflect.Slice:
-			collect(field.Elem(), at+"[]", all)
+			if field.Elem().Kind() == reflect.Struct {
+				collect(field.Elem(), at+"[]", all)
+			}
 		}
 	}
 }

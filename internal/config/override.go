@@ -9,6 +9,8 @@ type Overrides struct {
 	Listen, AdminListen string
 	// Strategy is routing.strategy of every pool.
 	Strategy string
+	// Redis is the one address of redis.addresses.
+	Redis string
 	// LogLevel and LogFormat are log.level and log.format.
 	LogLevel, LogFormat string
 }
@@ -29,6 +31,10 @@ func (c *Config) Override(o Overrides) ([]Warning, error) {
 	set(&c.AdminListen, o.AdminListen, "admin_listen", "--admin-listen")
 	set(&c.Log.Level, o.LogLevel, "log.level", "--log-level")
 	set(&c.Log.Format, o.LogFormat, "log.format", "--log-format")
+	if o.Redis != "" {
+		c.Redis.Addresses = []string{o.Redis}
+		c.origin("redis.addresses[0]", "--redis")
+	}
 	for i := range c.Pools {
 		set(&c.Pools[i].Routing.Strategy, o.Strategy, "pools["+strconv.Itoa(i)+"].routing.strategy", "--strategy")
 	}

@@ -155,6 +155,7 @@ func (v *validation) process() {
 	v.positive("timeouts.read_header", t.ReadHeader)
 	v.positive("timeouts.shutdown_grace", t.ShutdownGrace)
 	v.scrape(c.Scrape)
+	v.redis(c.Redis)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "text", "json")
 	v.atLeast("request_log.max_bytes", c.RequestLog.MaxBytes, 1<<20)

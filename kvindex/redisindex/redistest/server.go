@@ -3,11 +3,13 @@ package redistest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -157,20 +159,21 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// Client returns a client of the server for the test's own questions.
-func (s *Server) Client() *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: s.Addr})
+// Client returns a client of the server for the test's own questions, with a password
+// where the server wants one.
+func (s *Server) Client(password ...string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, Password: strings.Join(password, "")})
 	s.t.Cleanup(func() { client.Close() })
 	return client
 }
 
-// Do sends a command and returns its answer.
+// Do sends a command and returns its answer, nil where there is none.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: s.Addr})
 	defer client.Close()
 	answer, err := client.Do(context.Background(), args...).Result()
-	if err != nil && err != redis.Nil {
+	if err != nil && !errors.Is(err, redis.Nil) {
 		s.t.Fatalf("redis %v: %v", args, err)
 	}
 	return answer
