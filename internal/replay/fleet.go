@@ -120,7 +120,8 @@ func (f *Fleet) Run(s workload.Source) (*Result, error) {
 		}
 	}
 	f.result.close(f)
-	return &f.result, nil
+	result := f.result // alone: it may outlive the fleet, which is large
+	return &result, nil
 }
 
 // handle does what is due.
