@@ -48,6 +48,17 @@ const (
 	Cut
 )
 
+// String returns the state as operators see it.
+func (s Sharing) String() string {
+	switch s {
+	case Fresh:
+		return "fresh"
+	case Cut:
+		return "cut"
+	}
+	return "alone"
+}
+
 // peers is what the other routers have on one backend, all together.
 type peers struct {
 	sum atomic.Pointer[peerSum] // nil: nothing

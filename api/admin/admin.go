@@ -12,6 +12,7 @@ import (
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/feedback/scrape"
+	"github.com/warmroute/warmroute/kvindex/redisindex"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -32,6 +33,9 @@ type Options struct {
 	// Scrapes tells how reading a backend's metrics goes; ok is false where they are not
 	// read. Default: nobody's are.
 	Scrapes func(b *backends.Backend) (status scrape.Status, ok bool)
+	// Sharing tells how far the index is shared with other routers; ok is false where it is
+	// not meant to be. Default: it is not.
+	Sharing func() (status redisindex.Status, ok bool)
 	// Version is shown on the index page.
 	Version string
 	// Now is the clock. Default time.Now.
@@ -58,6 +62,9 @@ func New(o Options) http.Handler {
 	if o.Scrapes == nil {
 		o.Scrapes = func(*backends.Backend) (scrape.Status, bool) { return scrape.Status{}, false }
 	}
+	if o.Sharing == nil {
+		o.Sharing = func() (redisindex.Status, bool) { return redisindex.Status{}, false }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -82,7 +89,7 @@ const indexText = `warmroute %s, admin port
 /metrics            Prometheus metrics
 /healthz            200 while the process lives
 /readyz             200 while some backend can serve, else 503; counts by pool
-/debug/state        pools and backends: state, load, index, engines
+/debug/state        pools and backends: state, load, index, engines; sharing
 /debug/decisions    the latest decisions and why; ?n=50 says how many
 /debug/pprof/       profiles of this process
 `

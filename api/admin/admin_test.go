@@ -16,6 +16,7 @@ import (
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/feedback/scrape"
+	"github.com/warmroute/warmroute/kvindex/redisindex"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -27,6 +28,7 @@ type port struct {
 	stopping bool
 	records  []feedback.Record
 	scrapes  map[string]scrape.Status
+	sharing  *redisindex.Status // nil where the index is not shared
 	handler  http.Handler
 }
 
@@ -51,6 +53,12 @@ func newPort(t *testing.T) *port {
 		Scrapes: func(b *backends.Backend) (scrape.Status, bool) {
 			s, ok := p.scrapes[b.ID]
 			return s, ok
+		},
+		Sharing: func() (redisindex.Status, bool) {
+			if p.sharing == nil {
+				return redisindex.Status{}, false
+			}
+			return *p.sharing, true
 		},
 		Now:     func() time.Time { return p.now },
 		Version: "v1",

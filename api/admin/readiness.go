@@ -9,7 +9,8 @@ import (
 
 // readiness is the answer of /readyz.
 type readiness struct {
-	// Status is ready, unavailable or stopping.
+	// Status is ready, degraded, unavailable or stopping. Degraded is ready: the index is
+	// not shared with other routers at the moment, although it is meant to be.
 	Status   string          `json:"status"`
 	Backends int             `json:"backends"`
 	Serving  int             `json:"serving"`
@@ -36,7 +37,7 @@ type poolReadiness struct {
 func (h *handler) readyz(w http.ResponseWriter, _ *http.Request) {
 	r := h.readiness()
 	status := http.StatusOK
-	if r.Status != "ready" {
+	if r.Status != "ready" && r.Status != "degraded" {
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "2")
 	}
@@ -56,6 +57,10 @@ func (h *handler) readiness() readiness {
 		r.Status = "stopping"
 	case r.Serving == 0:
 		r.Status = "unavailable"
+	default:
+		if s, shared := h.Sharing(); shared && s.Sharing != router.Fresh {
+			r.Status = "degraded"
+		}
 	}
 	return r
 }

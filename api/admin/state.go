@@ -12,6 +12,8 @@ import (
 // fleet is the answer of /debug/state.
 type fleet struct {
 	Pools []pool `json:"pools"`
+	// Sharing is how far the index is shared; absent where it is not meant to be.
+	Sharing *sharing `json:"sharing,omitempty"`
 }
 
 type pool struct {
@@ -92,6 +94,7 @@ func (h *handler) state(w http.ResponseWriter, _ *http.Request) {
 		}
 		shown.Pools = append(shown.Pools, one)
 	}
+	shown.Sharing = h.describeSharing()
 	reply(w, http.StatusOK, shown)
 }
 

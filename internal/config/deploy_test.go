@@ -187,6 +187,7 @@ func TestDashboard(t *testing.T) {
 		"warmroute_ttft_seconds_bucket", "warmroute_backend_in_flight", "warmroute_backend_concurrency_limit",
 		"warmroute_backend_queued_tokens", "warmroute_overflow_total", "warmroute_horizon_moves_total",
 		"warmroute_backend_ejections_total", "warmroute_backend_scrape_age_seconds", "warmroute_backend_index_blocks",
+		"warmroute_redis_sharing", "warmroute_redis_sync_age_seconds", "warmroute_redis_dropped_records_total",
 	} {
 		if !shown[name] {
 			t.Errorf("%s is not on the dashboard", name)

@@ -78,7 +78,7 @@ func TestRedisConfig(t *testing.T) {
 
 func TestRedisTLSWarnings(t *testing.T) {
 	for text, want := range map[string]string{
-		"redis: {addresses: ['a:1'], tls: {server_name: redis}}\n":                         "redis.tls: connections are not encrypted without enabled: true",
+		"redis: {addresses: ['a:1'], tls: {server_name: redis}}\n":                        "redis.tls: connections are not encrypted without enabled: true",
 		"redis: {addresses: ['a:1'], tls: {enabled: true, insecure_skip_verify: true}}\n": "redis.tls.insecure_skip_verify: any server's certificate is taken",
 	} {
 		if _, warnings := mustParse(t, minimal+text); len(warnings) != 1 || !strings.Contains(warnings[0].String(), want) {

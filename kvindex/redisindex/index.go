@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/warmroute/warmroute/kvindex"
 )
@@ -21,6 +22,7 @@ type Index struct {
 	config  Config
 	names   names
 	replica uint64 // this router, among those that share
+	began   time.Time
 	store   *store
 	clock   *clock
 	queue   *queue
@@ -82,6 +84,7 @@ func New(c Config, memory *kvindex.Memory) (*Index, error) {
 		config:   c,
 		names:    newNames(c.Namespace),
 		replica:  rand.Uint64(),
+		began:    c.Now(),
 		store:    newStore(c),
 		clock:    newClock(c.Now),
 		queue:    newQueue(),

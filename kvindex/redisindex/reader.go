@@ -195,7 +195,9 @@ func (r *reader) read(ctx context.Context) error {
 	if _, failed := r.store.note(err); failed {
 		return r.usable(ctx, r.pool.stream, err)
 	}
+	r.counts.lastRead.Store(0)
 	for _, s := range streams {
+		r.counts.lastRead.Store(int64(len(s.Messages)))
 		for _, record := range s.Messages {
 			r.take(record)
 			r.last = record.ID

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -14,7 +15,7 @@ type counts struct {
 	received, ignored, malformed, horizons atomic.Uint64
 	restores, restored, gaps               atomic.Uint64
 	emptied, replaced, trimmed, removed    atomic.Uint64
-	lag                                    atomic.Int64 // microseconds
+	lag, lastRead                          atomic.Int64 // microseconds; records
 }
 
 // Status is how sharing goes at a moment. Counts are since the start.
@@ -24,9 +25,13 @@ type Status struct {
 	// Breaker is closed, half-open or open: while it is open, Redis is not asked.
 	Breaker string
 	// LastEcho is when this router last read back what it wrote; the zero time: never.
+	// SyncAge is the time since, or since the start.
 	LastEcho time.Time
+	SyncAge  time.Duration
 	// Lag is how long the last of that took, from the server's clock to its arrival.
 	Lag time.Duration
+	// LastRead is how many records the last read of a stream brought.
+	LastRead int
 	// LastError is the last failure; empty: there was none.
 	LastError string
 	// ClockOffset is what fleet time is ahead of this machine's clock; ClockKnown says
@@ -68,6 +73,11 @@ type Status struct {
 	Renewals uint64
 }
 
+// BreakerStates are the states of [Status.Breaker].
+func BreakerStates() []string {
+	return []string{gobreaker.StateClosed.String(), gobreaker.StateHalfOpen.String(), gobreaker.StateOpen.String()}
+}
+
 // Status returns how sharing goes.
 func (x *Index) Status() Status {
 	c := &x.counts
@@ -82,6 +92,11 @@ func (x *Index) Status() Status {
 		Gaps: c.gaps.Load(), Emptied: c.emptied.Load(),
 		Replaced: c.replaced.Load(), Trimmed: c.trimmed.Load(), Removed: c.removed.Load(),
 		Failures: make(map[Failure]uint64), Renewals: x.store.renewals.Load(),
+	}
+	s.LastRead = int(c.lastRead.Load())
+	s.SyncAge = x.config.Now().Sub(x.began)
+	if !s.LastEcho.IsZero() {
+		s.SyncAge = x.config.Now().Sub(s.LastEcho)
 	}
 	s.ClockOffset, s.ClockKnown = x.clock.offset()
 	for _, kind := range Failures() {
