@@ -9,13 +9,18 @@ import (
 	"github.com/warmroute/warmroute/feedback/usage"
 )
 
-// Register adds the endpoints of this dialect to mux.
-func Register(mux *http.ServeMux, p *proxy.Proxy) {
-	for _, call := range []proxy.Call{
+// Calls are the endpoints that are forwarded, all of them POST.
+func Calls() []proxy.Call {
+	return []proxy.Call{
 		{Route: "/v1/messages", Dialect: dialect{}, Kind: prompt.Messages, Format: usage.Anthropic},
 		// Counting leaves no prefix behind: it goes by load.
 		{Route: "/v1/messages/count_tokens", Dialect: dialect{}, Kind: prompt.Embeddings},
-	} {
+	}
+}
+
+// Register adds the endpoints of this dialect to mux.
+func Register(mux *http.ServeMux, p *proxy.Proxy) {
+	for _, call := range Calls() {
 		mux.Handle("POST "+call.Route, p.Handler(call))
 		mux.Handle(call.Route, p.Answer(call.Route, dialect{}, otherMethod))
 	}

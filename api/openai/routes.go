@@ -10,8 +10,9 @@ import (
 	"github.com/warmroute/warmroute/feedback/usage"
 )
 
-// calls are the endpoints that are forwarded, all of them POST.
-func calls() []proxy.Call {
+// Calls are the endpoints that are forwarded, all of them POST, those about stored answers
+// aside.
+func Calls() []proxy.Call {
 	var (
 		plain     dialect
 		responses responsesDialect
@@ -43,7 +44,7 @@ func Register(mux *http.ServeMux, p *proxy.Proxy) {
 		mux.Handle(method+" "+path, h)
 		methods[path] = append(methods[path], method)
 	}
-	for _, call := range calls() {
+	for _, call := range Calls() {
 		add(http.MethodPost, call.Route, p.Handler(call))
 	}
 	stored := proxy.Call{

@@ -37,7 +37,8 @@ var notSent = [...]string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Transfer-Encoding", "Content-Length", "Host", "Expect",
 }
 
-const rankHeader = "X-Data-Parallel-Rank"
+// RankHeader names the data-parallel rank that a request is for.
+const RankHeader = "X-Data-Parallel-Rank"
 
 // build makes the request for one backend.
 func (r *Request) build(ctx context.Context, b *backends.Backend) (*http.Request, *sentBody, error) {
@@ -65,7 +66,7 @@ func (r *Request) build(ctx context.Context, b *backends.Backend) (*http.Request
 		header["User-Agent"] = []string{""} // or net/http names itself
 	}
 	if b.Rank != backends.NoRank {
-		header[rankHeader] = []string{strconv.Itoa(b.Rank)}
+		header[RankHeader] = []string{strconv.Itoa(b.Rank)}
 	}
 	req := &http.Request{
 		Method:     r.Method,

@@ -40,6 +40,10 @@ const (
 	Outcome_OUTCOME_TIMED_OUT Outcome = 5
 	// The answer began and broke off.
 	Outcome_OUTCOME_BROKEN_OFF Outcome = 6
+	// The answer ended in good order, but without the event that ends such a stream.
+	Outcome_OUTCOME_INCOMPLETE Outcome = 7
+	// The engine answered with a status below 400 and an error object.
+	Outcome_OUTCOME_ENGINE_ERROR Outcome = 8
 )
 
 // Enum value maps for Outcome.
@@ -52,15 +56,19 @@ var (
 		4: "OUTCOME_UNREACHABLE",
 		5: "OUTCOME_TIMED_OUT",
 		6: "OUTCOME_BROKEN_OFF",
+		7: "OUTCOME_INCOMPLETE",
+		8: "OUTCOME_ENGINE_ERROR",
 	}
 	Outcome_value = map[string]int32{
-		"OUTCOME_UNSPECIFIED": 0,
-		"OUTCOME_IN_PROGRESS": 1,
-		"OUTCOME_ANSWERED":    2,
-		"OUTCOME_CANCELED":    3,
-		"OUTCOME_UNREACHABLE": 4,
-		"OUTCOME_TIMED_OUT":   5,
-		"OUTCOME_BROKEN_OFF":  6,
+		"OUTCOME_UNSPECIFIED":  0,
+		"OUTCOME_IN_PROGRESS":  1,
+		"OUTCOME_ANSWERED":     2,
+		"OUTCOME_CANCELED":     3,
+		"OUTCOME_UNREACHABLE":  4,
+		"OUTCOME_TIMED_OUT":    5,
+		"OUTCOME_BROKEN_OFF":   6,
+		"OUTCOME_INCOMPLETE":   7,
+		"OUTCOME_ENGINE_ERROR": 8,
 	}
 )
 
@@ -802,8 +810,10 @@ type Usage struct {
 	OutputTokens *uint32 `protobuf:"varint,3,opt,name=output_tokens,json=outputTokens,proto3,oneof" json:"output_tokens,omitempty"`
 	// The part of cached_tokens found in the engine's own cache rather than in an external tier.
 	LocalCachedTokens *uint32 `protobuf:"varint,4,opt,name=local_cached_tokens,json=localCachedTokens,proto3,oneof" json:"local_cached_tokens,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Whether the engine said null in the place of cached_tokens, which is how some versions report a miss.
+	CachedTokensNull bool `protobuf:"varint,5,opt,name=cached_tokens_null,json=cachedTokensNull,proto3" json:"cached_tokens_null,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Usage) Reset() {
@@ -864,6 +874,13 @@ func (x *Usage) GetLocalCachedTokens() uint32 {
 	return 0
 }
 
+func (x *Usage) GetCachedTokensNull() bool {
+	if x != nil {
+		return x.CachedTokensNull
+	}
+	return false
+}
+
 // ReportRequest says how a routed request goes, or went.
 type ReportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -871,7 +888,8 @@ type ReportRequest struct {
 	DecisionId string `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
 	// How it goes.
 	Outcome Outcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=warmroute.v1.Outcome" json:"outcome,omitempty"`
-	// The HTTP status of the engine's answer, 100–599. Needed with OUTCOME_ANSWERED, optional with OUTCOME_BROKEN_OFF.
+	// The HTTP status of the engine's answer, 100–599. Needed with OUTCOME_ANSWERED; 200 where it is left out with
+	// another outcome of an answer that began.
 	Status uint32 `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
 	// The time from sending the request to the first token of its answer. Absent while there was none.
 	Ttft *durationpb.Duration `protobuf:"bytes,4,opt,name=ttft,proto3" json:"ttft,omitempty"`
@@ -1426,12 +1444,13 @@ const file_warmroute_v1_routing_proto_rawDesc = "" +
 	" \x01(\rR\fpromptTokens\x12%\n" +
 	"\x0ematched_tokens\x18\v \x01(\rR\rmatchedTokens\x126\n" +
 	"\x17predicted_cached_tokens\x18\f \x01(\rR\x15predictedCachedTokens\x12A\n" +
-	"\x0elease_deadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\rleaseDeadline\"\x88\x02\n" +
+	"\x0elease_deadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\rleaseDeadline\"\xb6\x02\n" +
 	"\x05Usage\x12(\n" +
 	"\rprompt_tokens\x18\x01 \x01(\rH\x00R\fpromptTokens\x88\x01\x01\x12(\n" +
 	"\rcached_tokens\x18\x02 \x01(\rH\x01R\fcachedTokens\x88\x01\x01\x12(\n" +
 	"\routput_tokens\x18\x03 \x01(\rH\x02R\foutputTokens\x88\x01\x01\x123\n" +
-	"\x13local_cached_tokens\x18\x04 \x01(\rH\x03R\x11localCachedTokens\x88\x01\x01B\x10\n" +
+	"\x13local_cached_tokens\x18\x04 \x01(\rH\x03R\x11localCachedTokens\x88\x01\x01\x12,\n" +
+	"\x12cached_tokens_null\x18\x05 \x01(\bR\x10cachedTokensNullB\x10\n" +
 	"\x0e_prompt_tokensB\x10\n" +
 	"\x0e_cached_tokensB\x10\n" +
 	"\x0e_output_tokensB\x16\n" +
@@ -1480,7 +1499,7 @@ const file_warmroute_v1_routing_proto_rawDesc = "" +
 	" \x01(\rR\binFlight\x12\x14\n" +
 	"\x05limit\x18\v \x01(\rR\x05limit\x12\x12\n" +
 	"\x04full\x18\f \x01(\bR\x04full\x12\x12\n" +
-	"\x04cost\x18\r \x01(\x01R\x04cost*\xaf\x01\n" +
+	"\x04cost\x18\r \x01(\x01R\x04cost*\xe1\x01\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13OUTCOME_IN_PROGRESS\x10\x01\x12\x14\n" +
@@ -1488,7 +1507,9 @@ const file_warmroute_v1_routing_proto_rawDesc = "" +
 	"\x10OUTCOME_CANCELED\x10\x03\x12\x17\n" +
 	"\x13OUTCOME_UNREACHABLE\x10\x04\x12\x15\n" +
 	"\x11OUTCOME_TIMED_OUT\x10\x05\x12\x16\n" +
-	"\x12OUTCOME_BROKEN_OFF\x10\x062\xe4\x01\n" +
+	"\x12OUTCOME_BROKEN_OFF\x10\x06\x12\x16\n" +
+	"\x12OUTCOME_INCOMPLETE\x10\a\x12\x18\n" +
+	"\x14OUTCOME_ENGINE_ERROR\x10\b2\xe4\x01\n" +
 	"\x0eRoutingService\x12@\n" +
 	"\x05Route\x12\x1a.warmroute.v1.RouteRequest\x1a\x1b.warmroute.v1.RouteResponse\x12C\n" +
 	"\x06Report\x12\x1b.warmroute.v1.ReportRequest\x1a\x1c.warmroute.v1.ReportResponse\x12K\n" +

@@ -1,0 +1,147 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/warmroute/warmroute/api/intake"
+	"github.com/warmroute/warmroute/feedback"
+	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
+	"github.com/warmroute/warmroute/router"
+)
+
+// How many alternatives are named: as many as the proxy would try.
+const (
+	defaultAlternatives = 2
+	maxAlternatives     = 8
+)
+
+// decision is a decision that is not reported yet.
+type decision struct {
+	*question
+
+	made  *router.Decision
+	lease time.Duration // how long a report renews it for, unless that says
+
+	mu    sync.Mutex // orders first token and end
+	ended bool
+}
+
+// Route implements the generated interface.
+func (s *Service) Route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteResponse, error) {
+	d := &decision{question: s.newQuestion(in.GetRequestId())}
+	out, err := d.route(ctx, in)
+	if err != nil {
+		d.refuse(err)
+		return nil, failure(err)
+	}
+	return out, nil
+}
+
+func (s *Service) newQuestion(requestID string) *question {
+	q := &question{s: s, record: &feedback.Record{Start: time.Now(), Method: http.MethodPost, Dialect: Dialect}}
+	q.share.Open(s.options.Bodies)
+	if q.record.RequestID = requestID; !intake.Printable(requestID, intake.MaxRequestID) {
+		q.record.RequestID = fmt.Sprintf("%016x%016x", s.options.Random(), s.options.Random())
+	}
+	return q
+}
+
+// route makes the decision and keeps it until it is reported or its lease ends.
+func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteResponse, error) {
+	var err error
+	if d.lease, err = leaseOf(in.GetLease(), DefaultLease); err != nil {
+		return nil, err
+	}
+	alternatives := uint32(defaultAlternatives)
+	if in.Alternatives != nil {
+		alternatives = in.GetAlternatives()
+	}
+	if alternatives > maxAlternatives {
+		return nil, invalid("alternatives", "%d is not in 0..%d", alternatives, maxAlternatives)
+	}
+	if err := d.prepare(in); err != nil {
+		return nil, err
+	}
+	if d.made, err = d.decide(ctx); err != nil {
+		return nil, err
+	}
+	kept := false
+	defer func() { // a slot must not outlive a call that fails
+		if !kept {
+			d.s.options.Router.Complete(d.made, feedback.Outcome{Now: time.Now(), Result: feedback.RouterError})
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return nil, err // nobody would report it
+	}
+	out := d.describe()
+	d.ask.Tried = append(slices.Clip(d.ask.Tried), d.made.Backend)
+	for _, b := range d.s.options.Router.Alternatives(&d.ask, int(alternatives)) {
+		out.Alternatives = append(out.Alternatives, target(b))
+	}
+	deadline := time.Now().Add(d.lease)
+	out.LeaseDeadline = timestamppb.New(deadline)
+	kept = d.s.open.put(d.made.ID(), d, deadline)
+	if !kept {
+		return nil, &limitError{fmt.Sprintf("%d decisions are open already: report what became of them", d.s.options.MaxLeases), time.Second}
+	}
+	if d.s.closed.Load() { // the service closes and has not seen it
+		d.s.open.close()
+	}
+	return out, nil
+}
+
+// describe is the decision as its caller sees it.
+func (d *decision) describe() *v1.RouteResponse {
+	made := d.made
+	return &v1.RouteResponse{
+		DecisionId:            made.ID(),
+		Target:                target(made.Backend),
+		Pool:                  made.Pool.Name(),
+		Model:                 d.target.Model,
+		RewriteModel:          d.target.Alias,
+		Strategy:              made.Strategy,
+		Reason:                made.Reason.String(),
+		Explanation:           made.Explain(),
+		PromptTokens:          count(made.PromptTokens),
+		MatchedTokens:         count(made.CapturedCached),
+		PredictedCachedTokens: count(made.PredictedCached),
+	}
+}
+
+// refuse records a request that got no decision.
+func (d *decision) refuse(err error) {
+	f := diagnose(err)
+	d.record.Err, d.record.Result, d.record.Status = f.message, f.result, f.status
+	d.finish()
+}
+
+// finish completes the record and gives up everything.
+func (d *decision) finish() {
+	d.record.Duration = time.Since(d.record.Start)
+	d.s.options.Observe(d.record)
+	d.release()
+}
+
+// leaseOf checks a lease that was asked for.
+func leaseOf(asked *durationpb.Duration, fallback time.Duration) (time.Duration, error) {
+	if asked == nil {
+		return fallback, nil
+	}
+	if err := asked.CheckValid(); err != nil {
+		return 0, invalid("lease", "is not a duration")
+	}
+	lease := asked.AsDuration()
+	if lease < MinLease || lease > MaxLease {
+		return 0, invalid("lease", "%v is not in %v..%v", lease, MinLease, MaxLease)
+	}
+	return lease, nil
+}
