@@ -24,6 +24,9 @@ const (
 	Overflow
 	// QueueGuarded: a longer match has so much queued that recomputing is cheaper.
 	QueueGuarded
+	// CommonHead: the backends' traffic has most of the prompt in common; it has the least
+	// to do, and computes that once.
+	CommonHead
 	// NoMatch: no backend holds enough of the prompt; it is the cheapest.
 	NoMatch
 	// NoPrefix: the prompt has no usable prefix; placed by load.
@@ -53,6 +56,7 @@ var reasonNames = [...]string{
 	OverflowHolder:    "overflow_holder",
 	Overflow:          "overflow",
 	QueueGuarded:      "queue_guard",
+	CommonHead:        "common_head",
 	NoMatch:           "no_match",
 	NoPrefix:          "no_prefix",
 	Saturated:         "saturated",
@@ -171,6 +175,8 @@ func (d *Decision) Explain() string {
 		return fmt.Sprintf("overflow: every backend that holds the prompt (up to %d blocks) is full; %s is the cheapest with room; %s", d.AvailableBlocks, d.Backend.ID, load)
 	case QueueGuarded:
 		return fmt.Sprintf("queue guard: waiting for the backend that holds %d blocks would cost more than recomputing; %s; %s", d.AvailableBlocks, held, load)
+	case CommonHead:
+		return fmt.Sprintf("common head: most of what comes here begins like this prompt (up to %d blocks held elsewhere), so %s computes it once; %s", d.AvailableBlocks, d.Backend.ID, load)
 	case NoMatch:
 		return fmt.Sprintf("no backend holds enough of the prompt (best %d of %d blocks): %s is the cheapest; %s", d.AvailableBlocks, d.PromptBlocks, d.Backend.ID, load)
 	case NoPrefix:

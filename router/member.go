@@ -20,6 +20,7 @@ type member struct {
 	queue   feedback.PrefillQueue
 	recent  recent
 	peers   peers
+	head    commonHead // votes are cast under mu
 
 	corrector   feedback.Corrector
 	calibration feedback.Calibration
@@ -90,6 +91,7 @@ func (m *member) fly(index kvindex.Index, d *Decision) {
 	if m.gone {
 		return
 	}
+	m.head.sent(d.blocks, d.MatchedBlocks)
 	d.receipt = index.Record(m.holder, d.blocks, kvindex.Stamp(d.At.UnixNano()), kvindex.Predicted)
 	m.flying[d] = struct{}{}
 }

@@ -33,17 +33,20 @@ func prefixAware(v *view) choice {
 	if c := v.guard(winner); c != nil { // rule 4
 		return take(c, QueueGuarded)
 	}
-	if float64(best.match-winner.match) > v.equalBlocks() {
+	if float64(best.reach-winner.reach) > v.equalBlocks() {
 		return take(winner, OverflowHolder)
+	}
+	if winner.reach > winner.match {
+		return take(winner, CommonHead)
 	}
 	return take(winner, LongestMatch)
 }
 
 // isHolder is rule 2: it holds enough of the hashed prompt. A smaller match is no
 // match: where one short head is common to all traffic, naive longest-match starves
-// whoever lacks it.
+// whoever lacks it. A long one that is common counts as held by all.
 func (v *view) isHolder(c *candidate) bool {
-	return c.match >= minHolderBlocks && float64(c.match) >= v.config.MinMatchRatio*v.hashedBlocks()
+	return c.reach >= minHolderBlocks && float64(c.reach) >= v.config.MinMatchRatio*v.hashedBlocks()
 }
 
 // equalBlocks is how many blocks two matches may differ by and still be equal.
@@ -59,12 +62,12 @@ func (v *view) longest(keep func(*candidate) bool) *candidate {
 	top := 0
 	for i := range v.candidates {
 		if c := &v.candidates[i]; keep(c) {
-			top = max(top, c.match)
+			top = max(top, c.reach)
 		}
 	}
 	floor := float64(top) - v.equalBlocks()
 	return v.best(
-		func(c *candidate) bool { return keep(c) && float64(c.match) >= floor },
+		func(c *candidate) bool { return keep(c) && float64(c.reach) >= floor },
 		func(a, b *candidate) bool {
 			if queuedA, queuedB := float64(a.queued)*a.scale, float64(b.queued)*b.scale; queuedA != queuedB {
 				return queuedA < queuedB

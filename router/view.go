@@ -22,8 +22,12 @@ type candidate struct {
 	member *member
 	// match is how many leading blocks it is thought to hold.
 	match int
+	// reach is the match, or the common head where that is longer: what it holds, or will
+	// hold for everybody once it has computed it.
+	reach int
 	// held is the match in tokens; cached and uncached are the prompt's tokens
-	// predicted cached there, which what is known of the backend may lower, or not.
+	// predicted cached there, which what is known of the backend may lower, or not. A common
+	// head that it has still to compute does not count as uncached: that is done once.
 	held, cached, uncached int
 	// queued estimates the tokens it has still to prefill.
 	queued int
@@ -125,15 +129,20 @@ func (v *view) measure(p *Pool) {
 	}
 	v.depths = v.depths[:cap(v.depths)]
 	p.index.Match(req.Blocks, v.depths)
+	head := 0
+	for i := range v.candidates {
+		head = max(head, v.candidates[i].member.head.of(req.Blocks))
+	}
 	for i := range v.candidates {
 		c := &v.candidates[i]
 		if h := int(c.member.holder); h < len(v.depths) {
 			c.match = v.depths[h]
 		}
+		c.reach = max(c.match, head)
 		if c.match > 0 {
 			v.predict(c, bytesPerToken)
 		}
-		c.uncached = v.prompt - c.cached
+		c.uncached = v.prompt - max(c.cached, v.common(c, bytesPerToken))
 		c.queued = c.member.queued(req.Now)
 		c.limit = p.limit(c.member, v.config, req.Now)
 	}
@@ -168,6 +177,16 @@ func (v *view) predict(c *candidate, bytesPerToken float64) {
 		}
 	}
 	c.cached = int(c.member.factor(v.request.Scope) * float64(c.held))
+}
+
+// common is how many tokens of a common head a candidate will have cached once it has
+// computed it; 0 where it holds as much already.
+func (v *view) common(c *candidate, bytesPerToken float64) int {
+	if c.reach == c.match {
+		return 0
+	}
+	head := feedback.NewPredictor(bytesPerToken, c.member.blockTokens()).Cached(c.reach*v.config.BlockBytes, v.prompt)
+	return int(c.member.factor(v.request.Scope) * float64(head))
 }
 
 // refresh reads the load again and decides who is full.
