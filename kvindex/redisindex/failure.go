@@ -48,7 +48,7 @@ var failureReplies = []struct {
 	kind     Failure
 	prefixes []string
 }{
-	{Unready, []string{"LOADING ", "CLUSTERDOWN ", "MASTERDOWN ", "TRYAGAIN ", "BUSY ", "MOVED ", "ASK ", "NOREPLICAS "}},
+	{Unready, []string{"LOADING ", "CLUSTERDOWN ", "MASTERDOWN ", "TRYAGAIN ", "BUSY ", "MOVED ", "ASK ", "NOREPLICAS ", "UNBLOCKED "}},
 	{ReadOnly, []string{"READONLY "}},
 	{OutOfMemory, []string{"OOM ", "MISCONF "}},
 	{Denied, []string{"NOAUTH ", "WRONGPASS ", "NOPERM ", "ERR AUTH ", "ERR invalid password", "ERR Client sent AUTH"}},

@@ -11,8 +11,9 @@ import (
 
 const (
 	// flushEvery is the least time from one write to the next, unless there is enough for
-	// a whole batch; flushRetry is the time after one that failed.
-	flushEvery = 10 * time.Millisecond
+	// a whole batch: with what the keeper does, a router makes no more than a hundred round
+	// trips a second. flushRetry is the time after one that failed.
+	flushEvery = 12 * time.Millisecond
 	flushRetry = 100 * time.Millisecond
 	// maxPending bounds the commands that are tried again, and maxTries how often one is
 	// that the server refuses.
