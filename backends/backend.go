@@ -3,7 +3,6 @@ package backends
 import (
 	"bytes"
 	"net/url"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,10 +41,7 @@ func newBackend(spec Spec) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spec.Rank != NoRank {
-		id += "#" + strconv.Itoa(spec.Rank)
-	}
-	b := &Backend{ID: id, URL: u, Rank: spec.Rank}
+	b := &Backend{ID: spec.ID(id), URL: u, Rank: spec.Rank}
 	b.configure(spec)
 	return b, nil
 }
@@ -54,6 +50,11 @@ func newBackend(spec Spec) (*Backend, error) {
 func (b *Backend) configure(spec Spec) {
 	b.weight.Store(floatBits(spec.Weight))
 	b.threshold.Store(int64(spec.ConcurrencyThreshold))
+}
+
+// Spec describes the backend as it is now.
+func (b *Backend) Spec() Spec {
+	return Spec{URL: b.URL.String(), Rank: b.Rank, Weight: b.Weight(), ConcurrencyThreshold: b.ConcurrencyThreshold()}
 }
 
 // Weight is the backend's share of load relative to others, above 0.

@@ -22,6 +22,14 @@ type Spec struct {
 	ConcurrencyThreshold int
 }
 
+// ID is the id of the backend, of whose URL the identity is known ([ParseURL]).
+func (s Spec) ID(identity string) string {
+	if s.Rank == NoRank {
+		return identity
+	}
+	return identity + "#" + strconv.Itoa(s.Rank)
+}
+
 // NoRank is the rank of a backend that is not one of several data-parallel ranks.
 const NoRank = -1
 

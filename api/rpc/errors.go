@@ -34,8 +34,19 @@ type limitError struct {
 
 func (e *limitError) Error() string { return e.message }
 
-// errNoSuch says that something that was named is not there.
-var errNoSuch = errors.New("no such thing")
+// missingError says that something that was named is not there.
+type missingError struct{ what, name string }
+
+func (e *missingError) Error() string {
+	return fmt.Sprintf("there is no %s %q", e.what, printed(e.name))
+}
+
+// takenError says that a backend is in the configuration already.
+type takenError struct{ backend string }
+
+func (e *takenError) Error() string {
+	return fmt.Sprintf("backend %q is in the configuration already", e.backend)
+}
 
 // fault is an error as the caller and the record of its request see it.
 type fault struct {
@@ -55,6 +66,8 @@ func diagnose(err error) fault {
 	var (
 		field     *fieldError
 		limit     *limitError
+		missing   *missingError
+		taken     *takenError
 		unknown   *router.UnknownModelError
 		early     *router.NotReadyError
 		nobody    *router.NoBackendError
@@ -66,7 +79,9 @@ func diagnose(err error) fault {
 		set(connect.CodeInvalidArgument, feedback.Rejected, http.StatusBadRequest, 0)
 	case errors.Is(err, errPin):
 		set(connect.CodePermissionDenied, feedback.Rejected, http.StatusForbidden, 0)
-	case errors.Is(err, errNoSuch):
+	case errors.As(err, &taken):
+		set(connect.CodeAlreadyExists, feedback.Rejected, http.StatusConflict, 0)
+	case errors.As(err, &missing):
 		set(connect.CodeNotFound, feedback.NotFound, http.StatusNotFound, 0)
 	case errors.As(err, &unknown):
 		set(connect.CodeNotFound, feedback.NotFound, http.StatusNotFound, 0)

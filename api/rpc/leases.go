@@ -82,6 +82,16 @@ func (s *leases[T]) take(key string) (value T, ok bool) {
 	return l.value, true
 }
 
+// get returns a value and its deadline; ok is false when it is gone.
+func (s *leases[T]) get(key string) (value T, deadline time.Time, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.byKey[key]; l != nil {
+		return l.value, l.deadline, true
+	}
+	return value, deadline, false
+}
+
 // len is how many there are.
 func (s *leases[T]) len() int {
 	s.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/warmroute/warmroute/api/anthropic"
 	"github.com/warmroute/warmroute/api/openai"
 	"github.com/warmroute/warmroute/api/proxy"
+	"github.com/warmroute/warmroute/api/rpc"
 	"github.com/warmroute/warmroute/backends/health"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback/scrape"
@@ -50,6 +51,8 @@ type Gateway struct {
 	transport *transport.Transport
 	telemetry *telemetry.Telemetry
 	poller    *health.Poller
+	routing   *rpc.Service
+	operators *rpc.Admin
 	silent    silence
 	// scraper is nil where engines' metrics are not read.
 	scraper    *scrape.Scraper
@@ -88,7 +91,7 @@ func (g *Gateway) build(o Options) error {
 	g.telemetry, err = telemetry.New(telemetry.Options{
 		Logger:   o.Logger,
 		Version:  o.Version,
-		Dialects: []string{"openai", "anthropic"},
+		Dialects: []string{"openai", "anthropic", rpc.Dialect},
 		RequestLog: telemetry.RequestLogConfig{
 			Path: o.Config.RequestLog.Path, MaxBytes: int64(o.Config.RequestLog.MaxBytes),
 		},
@@ -148,8 +151,14 @@ func (g *Gateway) build(o Options) error {
 	if err := g.telemetry.ReadBodies(forward.Bodies().Held); err != nil {
 		return err
 	}
-	g.server = g.newServer(g.counted(dialects(forward)))
-	g.adminServer = g.newServer(admin.New(admin.Options{
+	if g.routing, err = newRouting(o, g, forward, random); err != nil {
+		return err
+	}
+	g.server = g.newServer(g.counted(surfaces(forward, g.routing)))
+	if g.operators, err = newOperators(o, g); err != nil {
+		return err
+	}
+	g.adminServer = g.newServer(adminSurfaces(g.operators, admin.Options{
 		Router:    g.router,
 		Metrics:   g.telemetry.Handler(),
 		Recent:    g.telemetry.Recent,
@@ -161,11 +170,12 @@ func (g *Gateway) build(o Options) error {
 	return nil
 }
 
-// dialects returns the endpoints of all dialects. A path that is not written the
-// shortest way is nobody's: the mux would redirect it, which clients of these APIs do
-// not follow.
-func dialects(p *proxy.Proxy) http.Handler {
+// surfaces returns the endpoints of all dialects and the routing service. A path that is
+// not written the shortest way is nobody's: the mux would redirect it, which clients of
+// these APIs do not follow.
+func surfaces(p *proxy.Proxy, routing *rpc.Service) http.Handler {
 	mux := http.NewServeMux()
+	routing.Register(mux)
 	openai.Register(mux, p)
 	anthropic.Register(mux, p)
 	nobodys := openai.NotFound(p)
@@ -215,6 +225,8 @@ func (g *Gateway) Router() *router.Router { return g.router }
 
 // Close gives up the ports of a gateway that is not run.
 func (g *Gateway) Close() error {
+	g.routing.Close()
+	g.operators.Close()
 	g.transport.Close()
 	return errors.Join(g.listener.Close(), g.adminListener.Close(), g.telemetry.Close())
 }

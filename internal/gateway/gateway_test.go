@@ -551,7 +551,7 @@ func TestAFailingServerEndsRun(t *testing.T) {
 		broken := &brokenListener{Listener: s.listener}
 		s.stop()
 		g := &Gateway{
-			config: s.config, logger: s.logger, router: s.router, transport: s.transport, poller: s.poller, telemetry: s.telemetry,
+			config: s.config, logger: s.logger, router: s.router, transport: s.transport, poller: s.poller, telemetry: s.telemetry, routing: s.routing, operators: s.operators,
 			listener: broken, adminListener: s.adminListener,
 		}
 		g.server, g.adminServer = g.newServer(nil), g.newServer(nil)

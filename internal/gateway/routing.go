@@ -1,12 +1,16 @@
 package gateway
 
 import (
+	"net/http"
 	"slices"
 
+	"github.com/warmroute/warmroute/api/admin"
 	"github.com/warmroute/warmroute/api/anthropic"
 	"github.com/warmroute/warmroute/api/openai"
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/rpc"
+	"github.com/warmroute/warmroute/internal/telemetry"
+	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 )
 
 // newRouting makes the routing service. It has the proxy's limits and its endpoints.
@@ -23,4 +27,49 @@ func newRouting(o Options, g *Gateway, forward *proxy.Proxy, random func() uint6
 		Observe:   g.telemetry.Observe,
 		Random:    random,
 	})
+}
+
+// newOperators makes the admin service.
+func newOperators(o Options, g *Gateway) (*rpc.Admin, error) {
+	return rpc.NewAdmin(rpc.AdminOptions{
+		Router: g.router,
+		Hits:   func(pool string) *v1.PoolHits { return poolHits(pool, g.telemetry.Hits(pool)) },
+		Recent: g.telemetry.Recent,
+		Follow: g.telemetry.Follow,
+		Logger: o.Logger,
+	})
+}
+
+// adminSurfaces returns what the admin port serves.
+func adminSurfaces(operators *rpc.Admin, o admin.Options) http.Handler {
+	mux := http.NewServeMux()
+	operators.Register(mux)
+	mux.Handle("/", admin.New(o))
+	return mux
+}
+
+// poolHits describes what became of a pool's prompt tokens.
+func poolHits(pool string, h telemetry.PoolHits) *v1.PoolHits {
+	out := &v1.PoolHits{Pool: pool, Total: hits(h.HitCount)}
+	for _, b := range h.Backends {
+		out.Backends = append(out.Backends, &v1.BackendHits{Backend: b.Backend, Hits: hits(b.HitCount)})
+	}
+	return out
+}
+
+func hits(c telemetry.HitCount) *v1.Hits {
+	tokens := func(n int) uint64 { return uint64(max(n, 0)) } //nolint:gosec // never negative
+	return &v1.Hits{
+		PromptTokens:           tokens(c.Prompt),
+		AvailableTokens:        tokens(c.Available),
+		CapturedTokens:         tokens(c.Captured),
+		PredictedTokens:        tokens(c.Predicted),
+		ReportedPromptTokens:   tokens(c.ReportedPrompt),
+		DeliveredTokens:        tokens(c.Delivered),
+		LostToNoReuseTokens:    tokens(c.NoReuse),
+		LostToOverflowTokens:   tokens(c.Overflow),
+		LostToLoadChoiceTokens: tokens(c.LoadChoice),
+		LostToStaleIndexTokens: tokens(c.StaleIndex),
+		UnreportedTokens:       tokens(c.Unreported),
+	}
 }

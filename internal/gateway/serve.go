@@ -85,6 +85,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		g.settle()
 		closed := ignoreClosed(g.server.Close())
 		g.settle()
+		g.routing.Close()
+		g.operators.Close()
 		return errors.Join(closed, ignoreClosed(g.adminServer.Close()))
 	})
 	err := group.Wait()

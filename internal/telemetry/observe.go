@@ -42,6 +42,7 @@ func (t *Telemetry) returned(p *router.Pool, b *backends.Backend) {
 func (t *Telemetry) Observe(r *feedback.Record) {
 	t.measure(r)
 	t.ring.add(r)
+	t.followers.tell(r)
 	if t.requests != nil {
 		t.requests.observe(r)
 	}

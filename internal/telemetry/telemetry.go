@@ -45,6 +45,9 @@ type Telemetry struct {
 	dialects map[string]bool
 	router   atomic.Pointer[router.Router]
 	requests *requestLog // nil where there is none
+
+	hits      hits
+	followers followers
 }
 
 // New returns a telemetry with a registry of its own. One that is never run must be closed.

@@ -52,6 +52,7 @@ func (v tokenVecs) prepare(pool string) {
 // accounted takes in where an answered prompt's tokens went.
 func (t *Telemetry) accounted(d *router.Decision, a feedback.Account) {
 	pool, v := d.Pool.Name(), t.metrics.tokens
+	t.hits.add(pool, d.Backend.ID, a)
 	v.prompt.WithLabelValues(pool).Add(float64(count(a.Prompt)))
 	v.available.WithLabelValues(pool).Add(float64(count(a.Available)))
 	v.captured.WithLabelValues(pool).Add(float64(count(a.Captured)))

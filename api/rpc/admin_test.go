@@ -1,0 +1,349 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/warmroute/warmroute/api/rpc"
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback"
+	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
+	"github.com/warmroute/warmroute/proto/warmroute/v1/warmroutev1connect"
+	"github.com/warmroute/warmroute/router"
+)
+
+// operator is an admin service over a world's router, and what it logs.
+type operator struct {
+	*world
+	warmroutev1connect.AdminServiceClient
+
+	admin *rpc.Admin
+	log   bytes.Buffer
+	told  []router.Config
+	live  chan feedback.Record
+}
+
+func newOperator(t testing.TB, change ...func(*setup)) *operator {
+	t.Helper()
+	o := &operator{world: newWorld(t, change...), live: make(chan feedback.Record, 8)}
+	missed := uint64(3)
+	var err error
+	o.admin, err = rpc.NewAdmin(rpc.AdminOptions{
+		Router: o.router,
+		Recent: func(n int) []feedback.Record {
+			all := o.recorded()
+			return all[:min(n, len(all))]
+		},
+		Follow: func() (<-chan feedback.Record, func() uint64, func()) {
+			return o.live, func() uint64 { defer func() { missed = 0 }(); return missed }, func() {}
+		},
+		Changed: func(_ *router.Pool, c router.Config) { o.told = append(o.told, c) },
+		Logger:  slog.New(slog.NewJSONHandler(&o.log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	o.admin.Register(mux)
+	server, err := o.network.Serve("admin:9090", mux)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		o.admin.Close()
+		server.Close()
+	})
+	o.AdminServiceClient = warmroutev1connect.NewAdminServiceClient(o.http(false), "http://admin:9090")
+	return o
+}
+
+// logged returns the messages of the log.
+func (o *operator) logged() []string {
+	var all []string
+	for line := range strings.Lines(o.log.String()) {
+		var entry struct{ Msg string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			o.t.Error(err)
+		}
+		all = append(all, entry.Msg)
+	}
+	return all
+}
+
+// A backend stays as long as it is registered again, and its requests go on when it leaves.
+func TestRegisterBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOperator(t)
+		in := &v1.RegisterBackendRequest{Url: "http://NEW:8000/", Rank: new(uint32(2)), Weight: 2, ConcurrencyThreshold: 9, Lease: durationpb.New(time.Minute)}
+		out, err := o.RegisterBackend(t.Context(), in)
+		if err != nil || out.GetBackend() != "new:8000#2" || time.Until(out.GetLeaseDeadline().AsTime()) != time.Minute {
+			t.Fatalf("register: %v, %v", out, err)
+		}
+		listed, err := o.ListBackends(t.Context(), &v1.ListBackendsRequest{})
+		if err != nil || len(listed.GetBackends()) != 4 {
+			t.Fatalf("list: %v, %v", listed, err)
+		}
+		want := &v1.Backend{
+			Pool: "pool", Id: "new:8000#2", Url: "http://new:8000", Rank: new(uint32(2)), State: "up", Weight: 2, Limit: 9,
+			PrefillRate: 2000, Registered: true, LeaseDeadline: out.GetLeaseDeadline(),
+		}
+		if diff := cmp.Diff(want, listed.GetBackends()[3], protocmp.Transform()); diff != "" {
+			t.Errorf("listed (-want +got):\n%s", diff)
+		}
+		time.Sleep(50 * time.Second)
+		if _, err := o.RegisterBackend(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		if n := len(o.pool.Backends()); n != 4 {
+			t.Errorf("%d backends, although it was registered again", n)
+		}
+		for _, b := range o.pool.Backends() {
+			b.Drain(b.ID != "new:8000#2")
+		}
+		d := o.route(ask(chat("m", "a")))
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if n := len(o.pool.Backends()); n != 3 {
+			t.Errorf("%d backends after the lease", n)
+		}
+		if !o.report(answered(d.GetDecisionId())).GetAccepted() {
+			t.Error("its request did not go on")
+		}
+		if _, err := o.RegisterBackend(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+		if _, err := o.DeregisterBackend(t.Context(), &v1.DeregisterBackendRequest{Backend: "new:8000#2"}); err != nil || len(o.pool.Backends()) != 3 {
+			t.Errorf("deregister: %v, %d backends", err, len(o.pool.Backends()))
+		}
+		wantLog := []string{"backend registered", "backend left: it was not registered again", "backend registered", "backend deregistered"}
+		if diff := cmp.Diff(wantLog, o.logged()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAdminRefusals(t *testing.T) {
+	o := newOperator(t)
+	ctx := t.Context()
+	register := func(change func(*v1.RegisterBackendRequest)) error {
+		in := &v1.RegisterBackendRequest{Url: "http://new:8000"}
+		change(in)
+		_, err := o.RegisterBackend(ctx, in)
+		return err
+	}
+	second := func(_ any, err error) error { return err }
+	for _, tc := range []struct {
+		err  error
+		code connect.Code
+		text string
+	}{
+		{register(func(r *v1.RegisterBackendRequest) { r.Pool = "other" }), connect.CodeNotFound, `there is no pool "other"`},
+		{register(func(r *v1.RegisterBackendRequest) { r.Url = "ftp://x" }), connect.CodeInvalidArgument, "url: "},
+		{register(func(r *v1.RegisterBackendRequest) { r.Rank = new(uint32(70000)) }), connect.CodeInvalidArgument, "rank: 70000"},
+		{register(func(r *v1.RegisterBackendRequest) { r.Weight = -1 }), connect.CodeInvalidArgument, "weight: -1"},
+		{register(func(r *v1.RegisterBackendRequest) { r.ConcurrencyThreshold = 2000 }), connect.CodeInvalidArgument, "concurrency_threshold: 2000"},
+		{register(func(r *v1.RegisterBackendRequest) { r.Lease = durationpb.New(time.Millisecond) }), connect.CodeInvalidArgument, "lease: 1ms"},
+		{register(func(r *v1.RegisterBackendRequest) { r.Url = "http://b1:8000" }), connect.CodeAlreadyExists, `"b1:8000" is in the configuration`},
+		{second(o.DeregisterBackend(ctx, &v1.DeregisterBackendRequest{Backend: "b1:8000"})), connect.CodeInvalidArgument, "was not registered"},
+		{second(o.DrainBackend(ctx, &v1.DrainBackendRequest{Backend: "b9:8000"})), connect.CodeNotFound, `there is no backend "b9:8000"`},
+		{second(o.UndrainBackend(ctx, &v1.UndrainBackendRequest{})), connect.CodeInvalidArgument, "backend: is missing"},
+		{second(o.ListBackends(ctx, &v1.ListBackendsRequest{Pool: "x"})), connect.CodeNotFound, `"x"`},
+		{second(o.GetHitReport(ctx, &v1.GetHitReportRequest{Pool: "x"})), connect.CodeNotFound, `"x"`},
+		{second(o.GetIndexStats(ctx, &v1.GetIndexStatsRequest{Pool: "x"})), connect.CodeNotFound, `"x"`},
+		{second(o.ListDecisions(ctx, &v1.ListDecisionsRequest{Limit: 10_001})), connect.CodeInvalidArgument, "limit: 10001"},
+		{second(o.SetRoutingConfig(ctx, &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{Strategy: new("BEST")}})), connect.CodeInvalidArgument, `config: strategy: "BEST"`},
+		{second(o.SetRoutingConfig(ctx, &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{W: new(9.0)}})), connect.CodeInvalidArgument, "config: w: 9"},
+	} {
+		if codeOf(tc.err) != tc.code || !strings.Contains(tc.err.Error(), tc.text) {
+			t.Errorf("got %v, want %v about %s", tc.err, tc.code, tc.text)
+		}
+	}
+	if len(o.pool.Backends()) != 3 || len(o.logged()) != 0 {
+		t.Errorf("%d backends, log %v", len(o.pool.Backends()), o.logged())
+	}
+}
+
+func TestDrain(t *testing.T) {
+	o := newOperator(t)
+	d := o.route(ask(chat("m", "a")))
+	id := d.GetTarget().GetBackend()
+	out, err := o.DrainBackend(t.Context(), &v1.DrainBackendRequest{Backend: id})
+	if err != nil || out.GetInFlight() != 1 {
+		t.Errorf("drain: %v, %v", out, err)
+	}
+	o.report(answered(d.GetDecisionId()))
+	if again := o.route(ask(chat("m", "a"))); again.GetTarget().GetBackend() == id {
+		t.Error("a drained backend gets a request")
+	}
+	if _, err := o.UndrainBackend(t.Context(), &v1.UndrainBackendRequest{Pool: "pool", Backend: id}); err != nil {
+		t.Error(err)
+	}
+	if again := o.route(ask(chat("m", "a"))); again.GetTarget().GetBackend() != id {
+		t.Errorf("after the drain: %v", again)
+	}
+	stats, err := o.GetIndexStats(t.Context(), &v1.GetIndexStatsRequest{})
+	if err != nil || len(stats.GetBackends()) != 3 || stats.GetBackends()[0].GetBlockBytes() != 256 || stats.GetBackends()[0].GetCapacity() == 0 {
+		t.Errorf("index: %v, %v", stats, err)
+	}
+}
+
+// Only what is named changes, it is logged, and whoever passes it on is told.
+func TestSetRoutingConfig(t *testing.T) {
+	o := newOperator(t)
+	change := &v1.RoutingConfig{Strategy: new(router.PrefixHash), PrefixLength: new(uint32(2048))}
+	out, err := o.SetRoutingConfig(t.Context(), &v1.SetRoutingConfigRequest{Config: change})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &v1.RoutingConfig{Strategy: new("PREFIX_HASH"), PrefixLength: new(uint32(2048)), ConcurrencyThreshold: new(uint32(128)), MinMatchRatio: new(0.25), W: new(2.0)}
+	if diff := cmp.Diff(want, out.GetConfig(), protocmp.Transform()); diff != "" || out.GetBefore().GetStrategy() != "PREFIX_AWARE" {
+		t.Errorf("before %v (-want +got):\n%s", out.GetBefore(), diff)
+	}
+	got, err := o.GetRoutingConfig(t.Context(), &v1.GetRoutingConfigRequest{})
+	if err != nil || len(got.GetPools()) != 1 || cmp.Diff(want, got.GetPools()[0].GetConfig(), protocmp.Transform()) != "" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := o.SetRoutingConfig(t.Context(), &v1.SetRoutingConfigRequest{Config: change}); err != nil {
+		t.Error(err)
+	}
+	if len(o.told) != 1 || o.told[0] != o.pool.Config() || len(o.logged()) != 1 {
+		t.Errorf("told %v, log %v", o.told, o.logged())
+	}
+	for _, part := range []string{"PREFIX_AWARE → PREFIX_HASH", `"prefix_length":"0 → 2048"`, `"pool":"pool"`, `"by":`} {
+		if !strings.Contains(o.log.String(), part) {
+			t.Errorf("the log has no %s: %s", part, o.log.String())
+		}
+	}
+}
+
+// Strategies change a hundred times under load: no request fails, none in flight is
+// disturbed, and each says by which it was decided.
+func TestSwitchingUnderLoad(t *testing.T) {
+	o := newOperator(t)
+	by := map[string][]string{
+		router.Random:            {"random"},
+		router.LeastOutstanding:  {"fewest_outstanding"},
+		router.PrefixHash:        {"hashed_prefix", "hash_overflow"},
+		router.PrefixAware:       {"longest_match", "no_match", "queue_guard", "overflow", "overflow_holder"},
+		router.LeastExpectedTTFT: {"cheapest_ttft"},
+	}
+	var load sync.WaitGroup
+	stop := make(chan struct{})
+	seen := make([]map[string]int, 4)
+	for i := range seen {
+		seen[i] = make(map[string]int)
+		load.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				d, err := o.service.Route(context.Background(), ask(short(fmt.Sprint(n%5))))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !strings.Contains(" "+strings.Join(by[d.GetStrategy()], " ")+" ", " "+d.GetReason()+" ") {
+					t.Errorf("%s decided for the reason %s", d.GetStrategy(), d.GetReason())
+				}
+				seen[i][d.GetStrategy()]++
+				if r, err := o.service.Report(context.Background(), answered(d.GetDecisionId())); err != nil || !r.GetAccepted() {
+					t.Errorf("report: %v, %v", r, err)
+				}
+			}
+		})
+	}
+	strategies := router.Strategies()
+	for i := range 100 {
+		if _, err := o.admin.SetRoutingConfig(t.Context(), &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{
+			Strategy: new(strategies[i%len(strategies)]), ConcurrencyThreshold: new(uint32(200 + i)), PrefixLength: new(uint32(1024 + i)),
+		}}); err != nil {
+			t.Error(err)
+		}
+		o.route(ask(short("between"))) // so that each is used
+	}
+	close(stop)
+	load.Wait()
+	if o.inFlight() != 100 {
+		t.Errorf("%d in flight, want the 100 that are open", o.inFlight())
+	}
+	if len(o.logged()) != 100 {
+		t.Errorf("%d lines in the log", len(o.logged()))
+	}
+}
+
+// Decisions are listed and followed, those of other pools and refusals left out.
+func TestDecisions(t *testing.T) {
+	o := newOperator(t)
+	d := o.route(ask(chat("m", "a")))
+	o.report(answered(d.GetDecisionId()))
+	if _, err := o.service.Route(t.Context(), ask(chat("unknown", "a"))); err == nil {
+		t.Error("routed an unknown model")
+	}
+	list, err := o.ListDecisions(t.Context(), &v1.ListDecisionsRequest{})
+	if err != nil || len(list.GetDecisions()) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	got := list.GetDecisions()[0]
+	if got.GetDecisionId() != d.GetDecisionId() || got.GetResult() != "success" || got.GetReason() != d.GetReason() || got.GetUsage().GetPromptTokens() != 3000 || got.GetTtft() == nil {
+		t.Errorf("listed %v, decided %v", got, d)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, r := range []feedback.Record{{DecisionID: "x", Pool: "other"}, {Pool: "pool"}, {DecisionID: "y", Pool: "pool"}} {
+		o.live <- r
+	}
+	stream, err := o.WatchDecisions(ctx, &v1.WatchDecisionsRequest{Pool: "pool"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !stream.Receive() || stream.Msg().GetDecision().GetDecisionId() != "y" || stream.Msg().GetMissed() != 3 {
+		t.Errorf("followed %v, %v", stream.Msg(), stream.Err())
+	}
+	cancel()
+	if stream.Receive() {
+		t.Errorf("after the end came %v", stream.Msg())
+	}
+	stream.Close()
+}
+
+// With several pools, what is named must say which, unless only one has it.
+func TestSeveralPools(t *testing.T) {
+	o := newOperator(t)
+	if _, err := o.router.AddPool(router.PoolSpec{
+		Name: "second", Config: router.DefaultConfig(), Ejection: backends.DefaultEjection(), Models: []router.ModelSpec{{Name: "x"}},
+		Backends: []backends.Spec{{URL: "http://b1:8000", Rank: backends.NoRank}, {URL: "http://b4:8000", Rank: backends.NoRank}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.SetRoutingConfig(t.Context(), &v1.SetRoutingConfigRequest{}); codeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("a change of no pool: %v", err)
+	}
+	if _, err := o.DrainBackend(t.Context(), &v1.DrainBackendRequest{Backend: "b1:8000"}); codeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "pool: is missing") {
+		t.Errorf("a backend of two pools: %v", err)
+	}
+	if _, err := o.DrainBackend(t.Context(), &v1.DrainBackendRequest{Backend: "b4:8000"}); err != nil {
+		t.Error(err)
+	}
+	report, err := o.GetHitReport(t.Context(), &v1.GetHitReportRequest{})
+	if err != nil || len(report.GetPools()) != 2 || report.GetPools()[1].GetPool() != "second" {
+		t.Errorf("hits: %v, %v", report, err)
+	}
+}
