@@ -66,18 +66,29 @@ func (c ChatConfig) Workload() (*Workload, error) {
 // Chat is the workload "chat". It implements [Source].
 type Chat struct {
 	config ChatConfig
-	rng    *rand.Rand
+	seed   uint64
 	starts []time.Duration
-	turns  []int // still to come, by conversation
-	name   uint64
+	talks  []chatTalk // that have begun
 }
+
+// chatTalk is a conversation. Each has a generator of its own, so that what is said in it
+// does not depend on when others get their answers.
+type chatTalk struct {
+	rng   *rand.Rand
+	name  uint64 // of the next content
+	turns int    // still to come
+}
+
+// chatScope tells the generators of this workload from those of others.
+const chatScope = 0x63686174
 
 // NewChat returns the workload. The configuration must be valid.
 func NewChat(c ChatConfig, seed uint64) *Chat {
-	s := &Chat{config: c, rng: rand.New(rand.NewPCG(seed, 0x63686174)), name: mix(seed ^ 0x63686174)}
+	s := &Chat{config: c, seed: seed}
+	rng := rand.New(rand.NewPCG(seed, chatScope))
 	s.starts = make([]time.Duration, int(c.Rate*loadFactor(c.Load)/c.TurnsMean*c.Duration.Seconds()))
 	for i := range s.starts {
-		s.starts[i] = time.Duration(s.rng.Float64() * float64(c.Duration))
+		s.starts[i] = time.Duration(rng.Float64() * float64(c.Duration))
 	}
 	slices.Sort(s.starts)
 	return s
@@ -85,24 +96,27 @@ func NewChat(c ChatConfig, seed uint64) *Chat {
 
 // Next implements [Source].
 func (s *Chat) Next() (Request, bool) {
-	session := len(s.turns)
+	session := len(s.talks)
 	if session == len(s.starts) {
 		return Request{}, false
 	}
-	turns := 1
-	for turns < s.config.TurnsMax && s.rng.Float64() > 1/s.config.TurnsMean {
-		turns++
+	name := nameOf(s.seed^chatScope, uint64(session)) //nolint:gosec // a count
+	talk := chatTalk{rng: rand.New(rand.NewPCG(s.seed, name)), name: name, turns: 1}
+	for talk.turns < s.config.TurnsMax && talk.rng.Float64() > 1/s.config.TurnsMean {
+		talk.turns++
 	}
-	s.turns = append(s.turns, turns)
+	s.talks = append(s.talks, talk)
 	return s.turn(s.starts[session], session, nil, s.config.FirstMean), true
 }
 
 // Ended implements [Source]. A conversation whose request was not answered ends.
 func (s *Chat) Ended(r *Request, at time.Duration, answered bool) (Request, bool) {
-	if !answered || s.turns[r.Session] == 0 {
+	talk := &s.talks[r.Session]
+	if !answered || talk.turns == 0 {
+		talk.rng = nil // is over
 		return Request{}, false
 	}
-	think := time.Duration(s.rng.ExpFloat64() * float64(s.config.ThinkMean))
+	think := time.Duration(talk.rng.ExpFloat64() * float64(s.config.ThinkMean))
 	said := append(slices.Clone(r.Prompt), Segment{ID: r.Answer, Tokens: r.OutputTokens})
 	next := s.turn(at+think, r.Session, said, s.config.NextMean)
 	return next, Tokens(next.Prompt) <= s.config.PromptMax
@@ -110,24 +124,25 @@ func (s *Chat) Ended(r *Request, at time.Duration, answered bool) (Request, bool
 
 // turn makes a conversation's next request after what was said before.
 func (s *Chat) turn(at time.Duration, session int, said []Segment, mean float64) Request {
-	s.turns[session]--
+	talk := &s.talks[session]
+	talk.turns--
 	return Request{
 		At:           at,
-		Prompt:       append(said, Segment{ID: s.fresh(), Tokens: s.length(mean)}),
-		OutputTokens: s.length(s.config.AnswerMean),
-		Answer:       s.fresh(),
+		Prompt:       append(said, Segment{ID: talk.fresh(), Tokens: s.length(talk.rng, mean)}),
+		OutputTokens: s.length(talk.rng, s.config.AnswerMean),
+		Answer:       talk.fresh(),
 		Session:      session,
 	}
 }
 
 // fresh names new content.
-func (s *Chat) fresh() uint64 {
-	s.name++
-	return mix(s.name)
+func (t *chatTalk) fresh() uint64 {
+	t.name++
+	return mix(t.name)
 }
 
 // length draws a length in tokens.
-func (s *Chat) length(mean float64) int {
+func (s *Chat) length(rng *rand.Rand, mean float64) int {
 	mu := math.Log(mean) - s.config.Sigma*s.config.Sigma/2
-	return max(int(min(math.Exp(mu+s.config.Sigma*s.rng.NormFloat64()), maxTokens)), 1)
+	return max(int(min(math.Exp(mu+s.config.Sigma*rng.NormFloat64()), maxTokens)), 1)
 }

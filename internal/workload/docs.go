@@ -24,7 +24,7 @@ type DocsConfig struct {
 	Rate     float64
 	Duration time.Duration
 	// Users, when not 0, closes the loop: that many users ask one question after the
-	// other, until Duration.
+	// other, until Duration. One who got no answer pauses a second.
 	Users int
 	// Load multiplies Rate, or Users. 0 is 1.
 	Load float64
@@ -78,28 +78,50 @@ func (c DocsConfig) arrivals() int {
 	return int(c.Rate * loadFactor(c.Load) * c.Duration.Seconds())
 }
 
+// docsPause is how long a user waits who got no answer. Without it, one who is refused at
+// once would ask again and again at the same moment.
+const docsPause = time.Second
+
 // Docs is the workload "docs". It implements [Source].
 type Docs struct {
 	config   DocsConfig
-	rng      *rand.Rand
 	weights  []float64 // cumulated popularity
+	name     uint64    // of the documents
 	arrivals []time.Duration
-	users    int
-	names    uint64
-	made     int
+	open     docsUser   // who makes the requests that arrive by themselves
+	users    []docsUser // of the closed loop
+	begun    int        // arrivals, or users, that have asked
+}
+
+// docsUser draws questions. Each has a generator of its own, so that what a user asks does
+// not depend on when others get their answers.
+type docsUser struct {
+	rng   *rand.Rand
+	name  uint64 // of the questions
+	asked int
 }
 
 // NewDocs returns the workload. The configuration must be valid.
 func NewDocs(c DocsConfig, seed uint64) *Docs {
-	d := &Docs{config: c, rng: rand.New(rand.NewPCG(seed, 0x646f6373)), users: loadedUsers(c.Users, c.Load), names: mix(seed ^ 0x646f6373)}
+	const scope = 0x646f6373
+	d := &Docs{config: c, name: mix(seed ^ scope)}
 	total := 0.0
 	for rank := range c.Documents {
 		total += math.Pow(float64(rank+1), -c.Zipf)
 		d.weights = append(d.weights, total)
 	}
+	if c.Users > 0 {
+		d.users = make([]docsUser, loadedUsers(c.Users, c.Load))
+		for i := range d.users {
+			name := nameOf(d.name, ^uint64(i)) //nolint:gosec // a count
+			d.users[i] = docsUser{rng: rand.New(rand.NewPCG(seed, name)), name: name}
+		}
+		return d
+	}
+	d.open = docsUser{rng: rand.New(rand.NewPCG(seed, scope)), name: d.name}
 	d.arrivals = make([]time.Duration, c.arrivals())
 	for i := range d.arrivals {
-		d.arrivals[i] = time.Duration(d.rng.Float64() * float64(c.Duration))
+		d.arrivals[i] = time.Duration(d.open.rng.Float64() * float64(c.Duration))
 	}
 	slices.Sort(d.arrivals)
 	return d
@@ -107,39 +129,51 @@ func NewDocs(c DocsConfig, seed uint64) *Docs {
 
 // Next implements [Source].
 func (d *Docs) Next() (Request, bool) {
+	number := d.begun
+	if number == len(d.arrivals)+len(d.users) { // one of the two is empty
+		return Request{}, false
+	}
+	d.begun++
 	if d.config.Users > 0 {
-		if d.made >= d.users {
-			return Request{}, false
-		}
-		return d.ask(0), true
+		return d.askAs(number, 0), true
 	}
-	if d.made == len(d.arrivals) {
-		return Request{}, false
-	}
-	return d.ask(d.arrivals[d.made]), true
+	return d.ask(&d.open, d.arrivals[number]), true
 }
 
-// Ended implements [Source].
-func (d *Docs) Ended(_ *Request, at time.Duration, _ bool) (Request, bool) {
-	if d.config.Users == 0 || at >= d.config.Duration {
+// Ended implements [Source]. A user asks on, after a pause where there was no answer.
+func (d *Docs) Ended(r *Request, at time.Duration, answered bool) (Request, bool) {
+	if d.config.Users == 0 {
 		return Request{}, false
 	}
-	return d.ask(at), true
+	if !answered {
+		at += docsPause
+	}
+	if at >= d.config.Duration {
+		return Request{}, false
+	}
+	return d.askAs(r.Session, at), true
 }
 
-// ask makes a question about some document.
-func (d *Docs) ask(at time.Duration) Request {
-	d.made++
-	pick := d.rng.Float64() * d.weights[len(d.weights)-1]
+// askAs makes the next question of a user of the closed loop, whose session it is.
+func (d *Docs) askAs(user int, at time.Duration) Request {
+	r := d.ask(&d.users[user], at)
+	r.Session = user
+	return r
+}
+
+// ask makes a question about some document, whose rank is the session.
+func (d *Docs) ask(u *docsUser, at time.Duration) Request {
+	u.asked++
+	pick := u.rng.Float64() * d.weights[len(d.weights)-1]
 	rank := min(sort.SearchFloat64s(d.weights, pick), len(d.weights)-1)
-	question := max(int(d.config.QuestionMean+d.config.QuestionSpread*d.rng.NormFloat64()), minQuestion)
+	question := max(int(d.config.QuestionMean+d.config.QuestionSpread*u.rng.NormFloat64()), minQuestion)
 	return Request{
 		At: at,
 		Prompt: []Segment{
-			{ID: mix(d.names ^ uint64(rank)), Tokens: d.config.DocumentTokens},
-			{ID: mix(d.names ^ uint64(d.made)<<32), Tokens: question},
+			{ID: mix(d.name ^ uint64(rank)), Tokens: d.config.DocumentTokens},
+			{ID: mix(u.name ^ uint64(u.asked)<<32), Tokens: question},
 		},
-		OutputTokens: max(int(d.config.OutputMean*d.rng.ExpFloat64()), 1),
+		OutputTokens: max(int(d.config.OutputMean*u.rng.ExpFloat64()), 1),
 		Session:      rank,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/warmroute/warmroute/internal/workload"
 )
@@ -78,6 +79,56 @@ func TestDocsLoad(t *testing.T) {
 	// Answers take a second: 6 users ask 6 questions a second until a minute has passed.
 	if n := len(play(t, w, 1, 0)); n != 360 || w.Requests != 0 {
 		t.Errorf("3 users under a load of 2 ask %d questions in a minute, promised %d, want 360 and 0", n, w.Requests)
+	}
+}
+
+// A user who is refused at once does not ask again at the same moment.
+func TestDocsUsersPause(t *testing.T) {
+	c := workload.DefaultDocsConfig()
+	c.Duration, c.Users = time.Minute, 3
+	w, err := c.Workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(workload.Request) (time.Duration, bool) { return 0, false }
+	// The limit ends the test where nothing else would.
+	if n := len(playWith(t, w, 1, 1000, refuse)); n != 180 {
+		t.Errorf("3 users who are always refused ask %d questions in a minute, want 180", n)
+	}
+}
+
+// What a user or a conversation asks does not depend on how soon anybody is answered.
+func TestClosedLoopsAskTheSame(t *testing.T) {
+	docs := workload.DefaultDocsConfig()
+	docs.Duration, docs.Users = 10*time.Minute, 5
+	users, err := docs.Workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat := workload.DefaultChatConfig()
+	chat.Duration = time.Minute
+	talks, err := chat.Workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []*workload.Workload{users, talks} {
+		// The answers of the second play overtake each other, and so do requests.
+		even := bySession(play(t, w, 1, 0))
+		uneven := bySession(playWith(t, w, 1, 0, func(r workload.Request) (time.Duration, bool) {
+			return time.Duration(r.OutputTokens) * 10 * time.Millisecond, true
+		}))
+		if len(even) != len(uneven) {
+			t.Fatalf("%s: %d and %d sessions", w.Name, len(even), len(uneven))
+		}
+		for session, want := range even {
+			got := uneven[session]
+			if both := min(len(want), len(got)); w == users { // who is answered sooner asks more
+				want, got = want[:both], got[:both]
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(workload.Request{}, "At")); diff != "" {
+				t.Fatalf("%s: session %d depends on the answers' times:\n%s", w.Name, session, diff)
+			}
+		}
 	}
 }
 

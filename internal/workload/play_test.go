@@ -16,12 +16,21 @@ import (
 	"github.com/warmroute/warmroute/internal/workload"
 )
 
-// latency is how long every answer takes where play plays a workload.
+// latency is how long every answer takes with [play].
 const latency = time.Second
 
-// play plays a workload to its end, or to its first limit requests where that is above 0.
-// It returns the requests in the order in which they are sent.
+// play plays a workload to its end, or to its first limit requests where that is above 0,
+// and answers all after the same time. It returns the requests in the order in which they
+// are sent.
 func play(t *testing.T, w *workload.Workload, seed uint64, limit int) []workload.Request {
+	t.Helper()
+	return playWith(t, w, seed, limit, func(workload.Request) (time.Duration, bool) { return latency, true })
+}
+
+// playWith is play where become says how long a request takes and whether it is answered.
+func playWith(t *testing.T, w *workload.Workload, seed uint64, limit int,
+	become func(r workload.Request) (took time.Duration, answered bool),
+) []workload.Request {
 	t.Helper()
 	source := w.Play(seed)
 	var due, sent []workload.Request
@@ -52,7 +61,8 @@ func play(t *testing.T, w *workload.Workload, seed uint64, limit int) []workload
 			t.Fatalf("an empty segment in %v", r.Prompt)
 		}
 		sent = append(sent, r)
-		await(source.Ended(&r, r.At+latency, true))
+		took, answered := become(r)
+		await(source.Ended(&r, r.At+took, answered))
 	}
 	return sent
 }
