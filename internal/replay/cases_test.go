@@ -132,3 +132,20 @@ func TestChat(t *testing.T) {
 		t.Errorf("%.1f requests a second, want about %.1f", got, d.Rate)
 	}
 }
+
+// A run has its length from its requests, and not from what befalls the fleet after them.
+func TestDurationIsThatOfTheRequests(t *testing.T) {
+	c := smallConfig(1)
+	play := func() *Result {
+		return mustRun(t, mustNew(t, c), &script{asks: []workload.Request{docAsk(1, 0), docAsk(2, 1)}, gap: time.Second})
+	}
+	want := play()
+	last := want.Samples[1].At + want.Samples[1].TTFT
+	if want.Duration <= last || want.Duration > last+2*time.Second {
+		t.Errorf("the run lasts %v, the last answer begins at %v", want.Duration, last)
+	}
+	c.Faults = []Fault{{At: 5 * time.Hour, Kind: LoseCache}}
+	if got := play(); got.Duration != want.Duration {
+		t.Errorf("with a fault after its end the run lasts %v, want %v", got.Duration, want.Duration)
+	}
+}

@@ -127,9 +127,6 @@ func (f *Fleet) Run(s workload.Source) (*Result, error) {
 // handle does what is due.
 func (f *Fleet) handle(m moment) error {
 	f.now = m.at
-	if !m.kind.housekeeping() {
-		f.result.Duration = m.at
-	}
 	switch m.kind {
 	case momentArrival:
 		if m.own {
@@ -184,6 +181,7 @@ func (f *Fleet) arrive(at time.Duration, ask workload.Request) error {
 // ended tells the source, and notes what it brings about.
 func (f *Fleet) ended(ask *workload.Request, at time.Duration, answered bool) {
 	f.done++
+	f.result.Duration = max(f.result.Duration, at)
 	if next, ok := f.source.Ended(ask, at, answered); ok {
 		f.agenda.add(moment{at: max(next.At, at), kind: momentArrival, ask: next})
 	}

@@ -21,7 +21,7 @@ type Result struct {
 	Foreign int
 	// Preemptions counts sequences that lost their blocks to others.
 	Preemptions int
-	// Duration is when the last request ended.
+	// Duration is when the last request ended, whatever befell the fleet later.
 	Duration time.Duration
 
 	// Samples are the admitted requests in the order in which they were admitted.
