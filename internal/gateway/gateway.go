@@ -23,7 +23,7 @@ import (
 	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/telemetry"
-	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/kvindex/redisindex"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -48,6 +48,7 @@ type Gateway struct {
 	config    *config.Config
 	logger    *slog.Logger
 	router    *router.Router
+	shared    *redisindex.Index // nil where the index is this router's own
 	transport *transport.Transport
 	telemetry *telemetry.Telemetry
 	poller    *health.Poller
@@ -79,6 +80,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, err
 	}
 	if err := g.open(o); err != nil {
+		g.unshare()
 		g.transport.Close()
 		return nil, errors.Join(err, g.telemetry.Close())
 	}
@@ -105,8 +107,12 @@ func (g *Gateway) build(o Options) error {
 	} else {
 		random = seeded(seed)
 	}
+	index, err := g.newIndex()
+	if err != nil {
+		return err
+	}
 	g.router = router.New(router.Options{
-		Index: kvindex.NewMemory(kvindex.MemoryConfig{MaxBlocks: o.Config.Limits.IndexBlocks}),
+		Index: index,
 		Hooks: g.telemetry.Hooks(),
 		Seed:  seed,
 		Epoch: time.Now(),
@@ -117,6 +123,9 @@ func (g *Gateway) build(o Options) error {
 		}
 	}
 	g.telemetry.Watch(g.router)
+	if g.shared != nil {
+		g.shared.Share(g.router)
+	}
 
 	carrier := o.Config.TransportConfig()
 	carrier.DialContext = o.DialContext
@@ -165,6 +174,7 @@ func (g *Gateway) build(o Options) error {
 		Stopping:  g.stopping.Load,
 		Answering: g.silent.answering,
 		Scrapes:   g.scrapeStatus,
+		Sharing:   g.sharing,
 		Version:   o.Version,
 	}))
 	return nil
@@ -227,6 +237,7 @@ func (g *Gateway) Router() *router.Router { return g.router }
 func (g *Gateway) Close() error {
 	g.routing.Close()
 	g.operators.Close()
+	g.unshare()
 	g.transport.Close()
 	return errors.Join(g.listener.Close(), g.adminListener.Close(), g.telemetry.Close())
 }

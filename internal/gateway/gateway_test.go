@@ -428,7 +428,7 @@ func TestTheManualListsTheMetricsOfAStartedServer(t *testing.T) {
 	}
 	exposed := make(map[string]bool)
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, nil, map[string]http.Handler{"b1:8000": newDouble(t, nil)})
+		s := start(t, withoutRedis, map[string]http.Handler{"b1:8000": newDouble(t, nil)})
 		time.Sleep(10 * time.Second)
 		for range 2 { // a match, so that there is a calibration
 			s.chat(longPrompt("A"), `,"max_tokens":1`)

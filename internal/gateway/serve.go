@@ -73,6 +73,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return serve(g.adminServer, g.adminListener) })
 	group.Go(func() error { return g.poller.Run(failed, g.backends) })
 	group.Go(func() error { return g.scrape(failed) })
+	group.Go(func() error { return g.share(failed) })
 	group.Go(func() error { return g.telemetry.Run(work) }) // to the last request's end
 	group.Go(func() error {
 		defer done()

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,21 +54,27 @@ type fleet struct {
 	engines []string // base URLs of the doubles
 	client  *http.Client
 	gateway *gateway.Gateway
+	stop    func() // ends the router
+
+	addresses map[string]string // what the router dials → where that is
 }
 
 // start starts a fleet, and ends and checks it when the test ends.
 func start(t *testing.T, s setup) *fleet {
 	t.Helper()
-	f := &fleet{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 300}}}
+	f := &fleet{t: t, addresses: make(map[string]string)}
 	ctx, cancel := context.WithCancel(context.Background())
 	group, ctx := errgroup.WithContext(ctx)
-	addresses := make(map[string]string) // what the router dials → where that is
-	var urls []string
+	t.Cleanup(func() {
+		cancel()
+		if err := group.Wait(); err != nil {
+			t.Errorf("engines: %v", err)
+		}
+	})
 	add := func(address string) {
 		id := fmt.Sprintf("b%d:80", len(f.ids))
 		f.ids = append(f.ids, id)
-		addresses[id] = address
-		urls = append(urls, "http://"+id)
+		f.addresses[id] = address
 	}
 	for range s.engines {
 		web := f.double(ctx, group, s)
@@ -82,21 +89,41 @@ func start(t *testing.T, s setup) *fleet {
 		}
 		add(web.Listener.Addr().String())
 	}
+	f.route(s.configure)
+	return f
+}
+
+// twin is a fleet of the same engines behind another router.
+func (f *fleet) twin(configure func(*config.Config)) *fleet {
+	f.t.Helper()
+	other := &fleet{t: f.t, ids: f.ids, engines: f.engines, addresses: f.addresses}
+	other.route(configure)
+	return other
+}
+
+// route starts the fleet's router, and ends and checks it when the test ends, or by stop.
+func (f *fleet) route(configure func(*config.Config)) {
+	f.t.Helper()
+	f.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 300}}
+	var urls []string
+	for _, id := range f.ids {
+		urls = append(urls, "http://"+id)
+	}
 	c, _, err := config.FromBackends(urls)
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	c.Listen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
 	c.Pools[0].Models = []config.Model{{Name: model}}
 	c.AllowBackendPin = true
 	c.Timeouts.ShutdownGrace = patience
-	if s.configure != nil {
-		s.configure(c)
+	if configure != nil {
+		configure(c)
 	}
 	f.gateway, err = gateway.New(gateway.Options{
 		Config: c, Seed: 1,
 		DialContext: func(ctx context.Context, network, name string) (net.Conn, error) {
-			address, known := addresses[name]
+			address, known := f.addresses[name]
 			if !known {
 				return nil, fmt.Errorf("%s is no backend of this test", name)
 			}
@@ -104,19 +131,21 @@ func start(t *testing.T, s setup) *fleet {
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	group.Go(func() error { return f.gateway.Run(ctx) })
 	f.url, f.admin = "http://"+f.gateway.Addr().String(), "http://"+f.gateway.AdminAddr().String()
-	t.Cleanup(func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f.gateway.Run(ctx) }()
+	f.stop = sync.OnceFunc(func() {
 		f.settled()
 		f.client.CloseIdleConnections() // or the router waits to see what they are for
 		cancel()
-		if err := group.Wait(); err != nil {
-			t.Errorf("fleet: %v", err)
+		if err := <-ended; err != nil {
+			f.t.Errorf("router: %v", err)
 		}
 	})
-	return f
+	f.t.Cleanup(f.stop)
 }
 
 // double starts one engine double.

@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/kvindex/redisindex"
+)
+
+// newIndex returns the index that decides: this router's own, or one that it shares with
+// others where the configuration names Redis.
+func (g *Gateway) newIndex() (kvindex.Index, error) {
+	memory := kvindex.NewMemory(kvindex.MemoryConfig{MaxBlocks: g.config.Limits.IndexBlocks})
+	c, ok, err := g.config.RedisConfig()
+	if err != nil || !ok {
+		return memory, err
+	}
+	c.Logger = g.logger
+	if g.shared, err = redisindex.New(c, memory); err != nil {
+		return nil, err
+	}
+	return g.shared, g.telemetry.ReadRedis(g.shared.Status)
+}
+
+// share keeps the index like that of the other routers until ctx ends.
+func (g *Gateway) share(ctx context.Context) error {
+	if g.shared == nil {
+		return nil
+	}
+	return g.shared.Run(ctx)
+}
+
+// sharing tells how far the index is shared; ok is false where it is not meant to be.
+func (g *Gateway) sharing() (status redisindex.Status, ok bool) {
+	if g.shared == nil {
+		return redisindex.Status{}, false
+	}
+	return g.shared.Status(), true
+}
+
+// unshare gives up the connections of an index that is not run.
+func (g *Gateway) unshare() {
+	if g.shared != nil {
+		g.shared.Close()
+	}
+}
