@@ -59,7 +59,9 @@ func newWorld(t testing.TB, change ...func(*setup)) *world {
 	w.pool = w.router.Find("pool")
 	s.options.Router, s.options.Bodies = w.router, w.bodies
 	s.options.Calls = slices.Concat(openai.Calls(), anthropic.Calls())
-	s.options.Observe = w.observe
+	if s.options.Observe == nil {
+		s.options.Observe = w.observe
+	}
 	s.options.Random = func() uint64 { return 7 }
 	var err error
 	if w.service, err = rpc.New(s.options); err != nil {

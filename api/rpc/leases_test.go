@@ -3,6 +3,7 @@ package rpc
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +15,11 @@ import (
 func TestLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
+		var mu sync.Mutex // expiries may overlap
 		var gone []string
 		s := newLeases(3, func(key string, value int) {
+			mu.Lock()
+			defer mu.Unlock()
 			gone = append(gone, fmt.Sprintf("%s=%d after %v", key, value, time.Since(start)))
 		})
 		s.put("late", 1, start.Add(3*time.Second))
@@ -56,9 +60,12 @@ func TestLeasesEndOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.IntRange(0, 1<<20), 1, 80).Draw(rt, "steps")
 		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex // expiries may overlap
 			ends := make(map[string]int)
 			deadlines := make(map[string]time.Time)
 			s := newLeases(0, func(key string, _ int) {
+				mu.Lock()
+				defer mu.Unlock()
 				ends[key]++
 				if late := time.Since(deadlines[key]); late != 0 {
 					t.Errorf("%s expired %v after its deadline", key, late)
@@ -67,6 +74,12 @@ func TestLeasesEndOnce(t *testing.T) {
 			for i, step := range steps {
 				key := fmt.Sprint(step % 7 * len(steps) / 7)
 				length := time.Duration(step%13+1) * time.Second
+				if step%4 == 3 {
+					time.Sleep(length)
+					synctest.Wait()
+					continue
+				}
+				mu.Lock()
 				switch step % 4 {
 				case 0:
 					key = fmt.Sprint(i)
@@ -80,10 +93,8 @@ func TestLeasesEndOnce(t *testing.T) {
 					if _, ok := s.take(key); ok {
 						ends[key]++
 					}
-				case 3:
-					time.Sleep(length)
-					synctest.Wait()
 				}
+				mu.Unlock()
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()

@@ -175,8 +175,6 @@ func (d *decision) end(o feedback.Outcome, status int, problem string) {
 	d.ended = true
 	o.Now = time.Now()
 	o.FirstByte = o.FirstByte || d.record.TTFT > 0 // reported before
-	d.made.Record(d.record)
-	d.record.Attempts = 1
 	d.s.options.Router.Complete(d.made, o)
 	d.record.Result, d.record.Usage, d.record.Status, d.record.Err = o.Result, o.Usage, status, problem
 	d.finish()

@@ -76,12 +76,15 @@ func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteRes
 	kept := false
 	defer func() { // a slot must not outlive a call that fails
 		if !kept {
+			d.record.DecisionID = "" // nobody knows of it
 			d.s.options.Router.Complete(d.made, feedback.Outcome{Now: time.Now(), Result: feedback.RouterError})
 		}
 	}()
 	if err := ctx.Err(); err != nil {
 		return nil, err // nobody would report it
 	}
+	d.made.Record(d.record)
+	d.record.Attempts = 1
 	out := d.describe()
 	d.ask.Tried = append(slices.Clip(d.ask.Tried), d.made.Backend)
 	for _, b := range d.s.options.Router.Alternatives(&d.ask, int(alternatives)) {
@@ -89,7 +92,7 @@ func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteRes
 	}
 	deadline := time.Now().Add(d.lease)
 	out.LeaseDeadline = timestamppb.New(deadline)
-	kept = d.s.open.put(d.made.ID(), d, deadline)
+	kept = d.s.open.put(out.GetDecisionId(), d, deadline)
 	if !kept {
 		return nil, &limitError{fmt.Sprintf("%d decisions are open already: report what became of them", d.s.options.MaxLeases), time.Second}
 	}
@@ -103,14 +106,14 @@ func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteRes
 func (d *decision) describe() *v1.RouteResponse {
 	made := d.made
 	return &v1.RouteResponse{
-		DecisionId:            made.ID(),
+		DecisionId:            d.record.DecisionID,
 		Target:                target(made.Backend),
-		Pool:                  made.Pool.Name(),
+		Pool:                  d.record.Pool,
 		Model:                 d.target.Model,
 		RewriteModel:          d.target.Alias,
-		Strategy:              made.Strategy,
-		Reason:                made.Reason.String(),
-		Explanation:           made.Explain(),
+		Strategy:              d.record.Strategy,
+		Reason:                d.record.Reason,
+		Explanation:           d.record.Why,
 		PromptTokens:          count(made.PromptTokens),
 		MatchedTokens:         count(made.CapturedCached),
 		PredictedCachedTokens: count(made.PredictedCached),
