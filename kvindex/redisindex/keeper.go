@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// keepEvery is the keeper's pace, and setEvery how often it looks at each set.
+	// keepEvery is the keeper's pace, and setEvery how often the keepers of all routers look
+	// at each set.
 	keepEvery = 100 * time.Millisecond
 	setEvery  = 10 * time.Second
 	// clockEvery is how often the clocks are compared.

@@ -31,12 +31,14 @@ type look struct {
 	ttl  time.Duration // below 0: none
 }
 
-// lookAtSets looks at the next few sets.
+// lookAtSets looks at the next few sets. All routers begin somewhere else and share the
+// work: together they look at each set about once in [setEvery].
 func (k *keeper) lookAtSets(ctx context.Context) error {
 	all := k.all()
 	count := len(all) * shards
+	round := int(setEvery) * (1 + k.peers.replicas())
 	var looks []*look
-	for range (count*int(keepEvery) + int(setEvery) - 1) / int(setEvery) {
+	for range (count*int(keepEvery) + round - 1) / round {
 		b := all[k.next%count/shards]
 		looks = append(looks, &look{backend: b, set: b.sets[k.next%shards]})
 		k.next++

@@ -203,7 +203,7 @@ func TestTheKeeperGetsRound(t *testing.T) {
 		client.Persist(t.Context(), key)
 	}
 	k := &keeper{Index: b.Index}
-	for range int(setEvery / keepEvery) {
+	for range int(setEvery/keepEvery) * (1 + b.peers.replicas()) {
 		if err := k.lookAtSets(t.Context()); err != nil {
 			t.Fatal(err)
 		}
