@@ -68,6 +68,11 @@ test: check-redis ## Run every test, the official client's compatibility tests i
 test-race: check-redis ## Run the tests under the race detector (needs gcc)
 	CGO_ENABLED=1 go test -race -shuffle=on -count=1 ./...
 
+.PHONY: test-typescript
+test-typescript: ## Test the RPC interface with the public TypeScript client (fetches it; needs node and npm)
+	cd tests/typescript && npm install --no-package-lock --no-audit --no-fund --ignore-scripts
+	go test -count=1 -v ./tests/typescript
+
 .PHONY: fuzz-smoke
 fuzz-smoke: out/fuzz.targets ## Run every fuzz target for a fixed number of executions
 	@while read -r pkg name; do \
