@@ -115,17 +115,18 @@ func TestRoundTrips(t *testing.T) {
 		received, sent := m.received.Load(), m.sent.Load()
 		commands := r.index.Status().Commands
 		began := time.Now()
+		asked := int(spell.Seconds()) * rate
 		if rate == 0 {
 			<-time.After(spell)
 		} else {
-			paced(int(spell.Seconds())*rate, rate, func(i int) { r.ask(chain(uint64(rate*10_000+i), length)) })
+			paced(asked, rate, func(i int) { r.ask(chain(uint64(rate*10_000+i), length)) })
 		}
 		took := time.Since(began).Seconds()
-		perSecond := func(n int64) float64 { return float64(n) / took }
-		got := perSecond(m.trips.Load() - trips)
-		t.Logf("%4d requests/s of %d blocks: %3.0f round trips and %3.0f stream reads a second, %4.0f commands that write, %6.1f kB/s in, %6.1f kB/s out",
-			rate, length, got, perSecond(m.reads.Load()-reads), perSecond(int64(r.index.Status().Commands-commands)),
-			perSecond(m.received.Load()-received)/1e3, perSecond(m.sent.Load()-sent)/1e3)
+		got := float64(m.trips.Load()-trips) / took
+		each := float64(max(asked, 1))
+		t.Logf("%4.0f requests/s of %d blocks: %3.0f round trips and %3.0f stream reads a second; for each request %4.1f commands that write, %5.2f kB in, %5.2f kB out",
+			float64(asked)/took, length, got, float64(m.reads.Load()-reads)/took,
+			float64(r.index.Status().Commands-commands)/each, float64(m.received.Load()-received)/each/1e3, float64(m.sent.Load()-sent)/each/1e3)
 		if got > most {
 			t.Errorf("%.0f round trips a second at %d requests/s, want at most %d", got, rate, most)
 		}
