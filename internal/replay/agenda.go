@@ -9,16 +9,17 @@ import (
 // moment is something that is due. At one time, moments come in the order of their
 // kinds, then in the order in which they were noted.
 type moment struct {
-	at     time.Duration
-	kind   momentKind
-	order  uint64
-	node   int                    // step, scrape
-	ticket uint64                 // step: valid while it is the node's latest
-	flight *flight                // abort
-	ask    workload.Request       // arrival
-	fault  Fault                  // fault
-	hear   func(at time.Duration) // hear
-	own    bool                   // arrival: the source's next, after which another is fetched
+	at      time.Duration
+	kind    momentKind
+	order   uint64
+	node    int                    // step, scrape
+	replica *replica               // scrape
+	ticket  uint64                 // step: valid while it is the node's latest
+	flight  *flight                // abort
+	ask     workload.Request       // arrival
+	fault   Fault                  // fault
+	hear    func(at time.Duration) // hear
+	own     bool                   // arrival: the source's next, after which another is fetched
 }
 
 type momentKind uint8

@@ -26,7 +26,7 @@ type Config struct {
 	// Routers is how many routers the requests are spread over; 0 is 1.
 	Routers int
 	// ShareDelay is after how long what one of them knows is known to the others, blocks,
-	// horizons and load; 0 is that they share nothing.
+	// horizons and load, at most 1.9 s; 0 is that they share nothing.
 	ShareDelay time.Duration
 	// BytesPerToken is the length of a token in bytes of key stream. Default 4.
 	BytesPerToken float64
@@ -124,6 +124,12 @@ type Fault struct {
 	Kind FaultKind
 }
 
+// maxFactor bounds what a configuration multiplies by.
+const maxFactor float64 = 1e6
+
+// within reports whether a value is in 0..most, which no NaN is.
+func within(value, most float64) bool { return value >= 0 && value <= most }
+
 // Validate names every field that makes no sense.
 func (c Config) Validate() error {
 	var errs []error
@@ -137,20 +143,20 @@ func (c Config) Validate() error {
 	if c.Routers < 0 {
 		bad("routers: must not be negative, are %d", c.Routers)
 	}
-	if c.ShareDelay < 0 {
-		bad("share_delay: must not be negative, is %v", c.ShareDelay)
+	if c.ShareDelay < 0 || c.ShareDelay > maxShareDelay {
+		bad("share_delay: must be in 0..%v, is %v: load that routers hear of later counts nothing", maxShareDelay, c.ShareDelay)
 	}
 	if c.Audit && c.Routers > 1 {
 		bad("audit: it knows the index of one router, and there are %d", c.Routers)
 	}
-	if c.BytesPerToken < 0 {
-		bad("bytes_per_token: must be above 0, is %v", c.BytesPerToken)
+	if !within(c.BytesPerToken, maxFactor) {
+		bad("bytes_per_token: must be in 0..%v, is %v", maxFactor, c.BytesPerToken)
 	}
 	if c.ScrapeEvery < 0 || c.AuditEvery < 0 {
 		bad("scrape_every and audit_every: must not be negative")
 	}
-	if c.StatedCapacity < 0 {
-		bad("stated_capacity: must not be negative, is %v", c.StatedCapacity)
+	if !within(c.StatedCapacity, maxFactor) {
+		bad("stated_capacity: must be in 0..%v, is %v", maxFactor, c.StatedCapacity)
 	}
 	if c.StatedCapacity > 0 && c.ScrapeEvery == 0 {
 		bad("stated_capacity: it is read by scraping, and scrape_every is 0")
@@ -165,7 +171,7 @@ func (c Config) Validate() error {
 		{"report_zero", c.Noise.ReportZero},
 		{"foreign", c.Noise.Foreign},
 	} {
-		if !(share.value >= 0 && share.value <= 1) {
+		if !within(share.value, 1) {
 			bad("noise.%s: must be in 0..1, is %v", share.name, share.value)
 		}
 	}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,7 +95,7 @@ func TestValidate(t *testing.T) {
 		StatedCapacity: 1, Noise: Noise{Aborts: 2, FaultEvery: -1}, Faults: []Fault{{Backend: 3}}, CachingOff: []int{1}, BytesPerToken: -1,
 	}.Validate()
 	const want = `backends: must be at least 1, are 0
-bytes_per_token: must be above 0, is -1
+bytes_per_token: must be in 0..1e+06, is -1
 stated_capacity: it is read by scraping, and scrape_every is 0
 noise.aborts: must be in 0..1, is 2
 noise.fault_every: must not be negative, is -1
@@ -102,5 +103,21 @@ caching_off: 1 is not one of a fleet of 0
 faults[0]: lose-cache of backend 3 at 0s is not one of a fleet of 0`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+func TestValidateFactors(t *testing.T) {
+	for _, tc := range []struct {
+		factor float64
+		valid  bool
+	}{{0, true}, {0.33, true}, {1e6, true}, {-1, false}, {1.1e6, false}, {math.Inf(1), false}, {math.NaN(), false}} {
+		stated, length := smallConfig(1), smallConfig(1)
+		stated.StatedCapacity, length.BytesPerToken = tc.factor, tc.factor
+		if got := stated.Validate() == nil; got != tc.valid {
+			t.Errorf("a capacity stated × %v is valid: %v", tc.factor, got)
+		}
+		if got := length.Validate() == nil; got != tc.valid {
+			t.Errorf("%v bytes per token are valid: %v", tc.factor, got)
+		}
 	}
 }

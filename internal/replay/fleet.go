@@ -93,21 +93,7 @@ func backendURL(i int) string {
 func (f *Fleet) Run(s workload.Source) (*Result, error) {
 	f.source = s
 	f.fetch()
-	for i, n := range f.nodes {
-		if f.config.ScrapeEvery > 0 {
-			every := f.config.ScrapeEvery
-			f.agenda.add(moment{at: every * time.Duration(i) / time.Duration(len(f.nodes)), kind: momentScrape, node: n.number})
-		}
-	}
-	for _, fault := range f.config.Faults {
-		f.agenda.add(moment{at: fault.At, kind: momentFault, fault: fault})
-	}
-	if f.config.Audit {
-		f.agenda.add(moment{at: f.config.AuditEvery, kind: momentAudit})
-	}
-	if f.sharing() {
-		f.agenda.add(moment{at: shareLoadsEvery, kind: momentHear, hear: f.shareLoads})
-	}
+	f.begin()
 	for moments := 1; f.agenda.work > 0; moments++ {
 		if moments%progressEvery == 0 && f.config.Progress != nil {
 			if err := f.config.Progress(f.done); err != nil {
@@ -122,6 +108,30 @@ func (f *Fleet) Run(s workload.Source) (*Result, error) {
 	f.result.close(f)
 	result := f.result // alone: it may outlive the fleet, which is large
 	return &result, nil
+}
+
+// begin notes what happens without a request. Nothing of what repeats is in step: engines
+// take turns, and so do routers.
+func (f *Fleet) begin() {
+	engines, routers := time.Duration(len(f.nodes)), time.Duration(len(f.replicas))
+	for i, v := range f.replicas {
+		turn := time.Duration(i)
+		if every := f.config.ScrapeEvery; every > 0 {
+			for _, n := range f.nodes {
+				at := every * (time.Duration(n.number)*routers + turn) / (engines * routers)
+				f.agenda.add(moment{at: at, kind: momentScrape, node: n.number, replica: v})
+			}
+		}
+		if f.sharing() {
+			f.agenda.add(moment{at: shareLoadsEvery * turn / routers, kind: momentHear, hear: v.shareLoad})
+		}
+	}
+	for _, fault := range f.config.Faults {
+		f.agenda.add(moment{at: fault.At, kind: momentFault, fault: fault})
+	}
+	if f.config.Audit {
+		f.agenda.add(moment{at: f.config.AuditEvery, kind: momentAudit})
+	}
 }
 
 // handle does what is due.
@@ -141,8 +151,9 @@ func (f *Fleet) handle(m moment) error {
 	case momentAbort:
 		m.flight.abort(m.at, m.ticket)
 	case momentScrape:
-		f.nodes[m.node].scrape(m.at)
-		f.agenda.add(moment{at: m.at + f.config.ScrapeEvery, kind: momentScrape, node: m.node})
+		m.replica.scrape(f.nodes[m.node], m.at)
+		m.at += f.config.ScrapeEvery
+		f.agenda.add(m)
 	case momentHear:
 		m.hear(m.at)
 	case momentFault:

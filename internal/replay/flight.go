@@ -172,7 +172,7 @@ func (fl *flight) firstToken(at time.Duration) {
 	if fl.decision == nil {
 		return
 	}
-	fl.node.lastFirst = at
+	fl.via.lastFirst[fl.node.number] = at
 	fl.fleet.result.firstToken(fl, at-fl.at)
 	fl.via.router.FirstToken(fl.decision, clock(at))
 	fl.leaveIfPlanned(at)

@@ -20,8 +20,7 @@ type node struct {
 	cachingOff bool
 	started    time.Duration // of the process
 	boots      uint64
-	flights    []*flight     // what it has not finished
-	lastFirst  time.Duration // when the router last saw a first token
+	flights    []*flight // what it has not finished
 
 	due    time.Duration // of the step noted last
 	noted  bool
@@ -97,9 +96,9 @@ func (n *node) leave(fl *flight) {
 	n.flights = n.flights[:last]
 }
 
-// scrape lets the router read the engine's metrics.
-func (n *node) scrape(at time.Duration) {
-	f := n.fleet
+// scrape lets a router read an engine's metrics.
+func (v *replica) scrape(n *node, at time.Duration) {
+	f := v.fleet
 	s := feedback.EngineState{
 		At: clock(at), Engine: "vllm",
 		CapacityTokens: int(f.config.StatedCapacity * float64(n.engine.MaxTokens())),
@@ -115,9 +114,7 @@ func (n *node) scrape(at time.Duration) {
 		s.PromptTokens, s.HasPromptTokens = float64(c.PromptTokens), true
 		s.Started = float64(clock(n.started).UnixNano()) / 1e9
 	}
-	for _, v := range f.replicas {
-		v.router.Scraped(v.pool, v.backends[n.number], s)
-	}
+	v.router.Scraped(v.pool, v.backends[n.number], s)
 }
 
 // fault lets something happen to one engine.

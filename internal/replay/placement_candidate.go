@@ -2,7 +2,6 @@ package replay
 
 import (
 	"math"
-	"time"
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
@@ -48,24 +47,43 @@ func (f *Fleet) candidates(fl *flight, req *router.Request) []candidate {
 			inFlight: status.InFlight,
 			draw:     mix(req.Random ^ uint64(n.number)),
 		}
-		c.waiting, c.backlog = n.unanswered(fl.at, status.PrefillRate)
+		waiting := fl.via.allUnanswered(n)
+		c.waiting, c.backlog = waiting.requests, waiting.backlog.Left(req.Now, status.PrefillRate)
 		all = append(all, c)
 	}
 	return all
 }
 
-// unanswered are the requests that came through the router and have no first token yet:
-// how many, and how many tokens of their whole prompts are still to prefill at a moment,
-// when the engine prefills rate tokens a second.
-func (n *node) unanswered(at time.Duration, rate float64) (requests, tokens int) {
-	backlog := feedback.Backlog{Progress: clock(n.lastFirst)}
+// unanswered are requests on one engine without a first token: how many, and the tokens of
+// their whole prompts.
+type unanswered struct {
+	requests int
+	backlog  feedback.Backlog
+}
+
+// unanswered are those that the router itself sent.
+func (v *replica) unanswered(n *node) unanswered {
+	u := unanswered{backlog: feedback.Backlog{Progress: clock(v.lastFirst[n.number])}}
 	for _, fl := range n.flights {
-		if fl.decision != nil && !fl.first {
-			requests++
-			backlog = backlog.Add(feedback.Backlog{Tokens: int64(fl.prompt), Began: clock(fl.at)})
+		if fl.via == v && !fl.first {
+			u.requests++
+			u.backlog = u.backlog.Add(feedback.Backlog{Tokens: int64(fl.prompt), Began: clock(fl.at)})
 		}
 	}
-	return requests, backlog.Left(clock(at), rate)
+	return u
+}
+
+// allUnanswered are those of all routers, as far as this one knows: of the others what they
+// last told.
+func (v *replica) allUnanswered(n *node) unanswered {
+	all := v.unanswered(n)
+	for _, of := range v.heard {
+		if of.unanswered != nil {
+			all.requests += of.unanswered[n.number].requests
+			all.backlog = all.backlog.Add(of.unanswered[n.number].backlog)
+		}
+	}
+	return all
 }
 
 // loadBound is how much of the mean load an engine may have, where load is bounded.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/kvindex"
@@ -11,19 +12,23 @@ import (
 // replica is one of the routers that the requests are spread over, with its own view of
 // the fleet.
 type replica struct {
-	fleet    *Fleet
-	router   *router.Router
-	pool     *router.Pool
-	backends []*backends.Backend // by the number of the engine
-	index    *auditedIndex
-	horizons map[kvindex.Holder]kvindex.Stamp // the highest that the others know of too
+	fleet     *Fleet
+	number    int
+	router    *router.Router
+	pool      *router.Pool
+	backends  []*backends.Backend // by the number of the engine
+	lastFirst []time.Duration     // when it last saw a first token, by the number of the engine
+	index     *auditedIndex
+	horizons  map[kvindex.Holder]kvindex.Stamp // the highest that it knows of
+	heard     []said                           // of the others, by their number
 }
 
 // newReplica returns a router that knows the backends and nothing of them.
 func newReplica(f *Fleet, number int) (*replica, error) {
 	v := &replica{
-		fleet: f, horizons: make(map[kvindex.Holder]kvindex.Stamp),
-		index: &auditedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})},
+		fleet: f, number: number, horizons: make(map[kvindex.Holder]kvindex.Stamp),
+		index:     &auditedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})},
+		lastFirst: make([]time.Duration, f.config.Backends),
 	}
 	options := router.Options{Index: v.index, Hooks: v.hooks(), Seed: f.config.Seed + uint64(number), Epoch: epoch}
 	if f.sharing() {
@@ -31,6 +36,7 @@ func newReplica(f *Fleet, number int) (*replica, error) {
 	}
 	v.router = router.New(options)
 	if f.sharing() {
+		v.heard = make([]said, f.config.Routers)
 		v.router.SetSharing(router.Fresh)
 	}
 	spec := router.PoolSpec{Name: poolName, Config: f.config.Router, Ejection: backends.DefaultEjection()}

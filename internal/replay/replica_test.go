@@ -6,10 +6,12 @@
 package replay
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/router"
@@ -48,7 +50,7 @@ func TestRouters(t *testing.T) {
 	if got, want := apart.HitRate(), one.HitRate(); got > want-0.1 {
 		t.Errorf("apart: hit rate %.4f, one router %.4f", got, want)
 	}
-	if again := play(4, 50*time.Millisecond); !cmp.Equal(again.Samples, shared.Samples) {
+	if again := play(4, 50*time.Millisecond); !gocmp.Equal(again.Samples, shared.Samples) {
 		t.Error("two runs of one seed differ")
 	}
 }
@@ -87,15 +89,60 @@ func TestRoutersShareHorizons(t *testing.T) {
 	}
 }
 
-// Others' requests count against the threshold.
+// staleness is for how long a router may not know of a request that another one sent: until
+// that one tells, until it is heard, and until this one takes it in.
+const staleness = 2*shareLoadsEvery + 50*time.Millisecond
+
+// crowded watches how far engines go beyond a threshold.
+type crowded struct {
+	workload.Source
+	fleet *Fleet
+	limit int
+	most  int // in flight on one engine
+	// beyond is by how many requests an engine was too full that the router which sent the
+	// last one could know of.
+	beyond int
+}
+
+// Next implements Source.
+func (c *crowded) Next() (workload.Request, bool) {
+	for _, n := range c.fleet.nodes {
+		if len(n.flights) == 0 {
+			continue
+		}
+		last := slices.MaxFunc(n.flights, func(a, b *flight) int { return cmp.Compare(a.at, b.at) })
+		unheard := 0
+		for _, fl := range n.flights {
+			if fl.via != last.via && fl.at >= last.at-staleness {
+				unheard++
+			}
+		}
+		c.most = max(c.most, len(n.flights))
+		c.beyond = max(c.beyond, len(n.flights)-unheard-c.limit)
+	}
+	return c.Source.Next()
+}
+
+// Others' requests count against the threshold: all but those that a router cannot have
+// heard of yet.
 func TestRoutersShareLoad(t *testing.T) {
-	c, d := routersWorld(2, 50*time.Millisecond)
-	c.Router.Strategy = router.LeastOutstanding
-	r := mustRun(t, mustNew(t, c), workload.NewDocs(d, c.Seed))
-	c.ShareDelay = 0
-	apart := mustRun(t, mustNew(t, c), workload.NewDocs(d, c.Seed))
-	if r.Mean() >= apart.Mean() {
-		t.Errorf("mean TTFT %v sharing load, %v apart", r.Mean(), apart.Mean())
+	const threshold = 8
+	play := func(delay time.Duration) *crowded {
+		c, d := routersWorld(2, delay)
+		c.Router.Strategy, c.Router.ConcurrencyThreshold, c.Router.OnSaturation = router.LeastOutstanding, threshold, router.Reject
+		d.Rate = 8
+		f := mustNew(t, c)
+		watched := &crowded{Source: workload.NewDocs(d, c.Seed), fleet: f, limit: threshold}
+		mustRun(t, f, watched)
+		return watched
+	}
+	shared, apart := play(50*time.Millisecond), play(0)
+	t.Logf("in flight on one engine: %d at most sharing, %d apart", shared.most, apart.most)
+	if shared.most < threshold || shared.beyond > 0 {
+		t.Errorf("sharing: %d in flight, %d more than a router could know of", shared.most, shared.beyond)
+	}
+	if apart.most != 2*threshold {
+		t.Errorf("apart: %d in flight, want %d", apart.most, 2*threshold)
 	}
 }
 
@@ -103,6 +150,7 @@ func TestRoutersConfig(t *testing.T) {
 	for _, change := range []func(*Config){
 		func(c *Config) { c.Routers = -1 },
 		func(c *Config) { c.ShareDelay = -1 },
+		func(c *Config) { c.ShareDelay = 2 * time.Second },
 		func(c *Config) { c.Audit = true },
 	} {
 		c, _ := routersWorld(2, time.Second)

@@ -8,9 +8,14 @@ import (
 	"github.com/warmroute/warmroute/router"
 )
 
-// shareLoadsEvery is how often routers tell each other their load, as those that share
-// through Redis do.
-const shareLoadsEvery = 100 * time.Millisecond
+const (
+	// shareLoadsEvery is how often routers tell each other their load, as those that share
+	// through Redis do.
+	shareLoadsEvery = 100 * time.Millisecond
+	// maxShareDelay is the longest delay after which a router still counts what it hears of
+	// others' load until the next is heard: to it, 2 s are too long ago.
+	maxShareDelay = 2*time.Second - shareLoadsEvery
+)
 
 // sharing reports whether there are several routers that know of each other.
 func (f *Fleet) sharing() bool { return f.config.Routers > 1 && f.config.ShareDelay > 0 }
@@ -33,10 +38,15 @@ type sharedIndex struct {
 	replica *replica
 }
 
-// Publish implements [kvindex.Shared].
+// Publish implements [kvindex.Shared]. Who knows of a horizon since that use ignores it:
+// what the chain says is forgotten there.
 func (x *sharedIndex) Publish(h kvindex.Holder, keys []kvindex.Key, now kvindex.Stamp) {
 	keys = slices.Clone(keys)
-	x.replica.tell(func(to *replica, _ time.Duration) { to.index.Record(h, keys, now, kvindex.Observed) })
+	x.replica.tell(func(to *replica, _ time.Duration) {
+		if now > to.horizons[h] {
+			to.index.Record(h, keys, now, kvindex.Observed)
+		}
+	})
 }
 
 // Forget implements [kvindex.Index]. The others hear of a horizon that they do not know.
@@ -55,18 +65,30 @@ func (v *replica) hearHorizon(h kvindex.Holder, horizon kvindex.Stamp, at time.D
 	v.router.PeerHorizon(poolName, v.backends[i].ID, horizon, kvindex.Stamp(clock(at).UnixNano()))
 }
 
-// shareLoads lets every router tell the others what it has on each backend, now and ever
-// again.
-func (f *Fleet) shareLoads(at time.Duration) {
-	reports := make([]router.PeerReport, len(f.replicas))
-	for i, v := range f.replicas {
-		reports[i] = router.PeerReport{At: clock(at), Loads: v.router.Loads(nil, clock(at))}
-	}
-	f.agenda.add(moment{at: at + f.config.ShareDelay, kind: momentHear, hear: func(at time.Duration) {
-		for i, v := range f.replicas {
-			others := slices.Delete(slices.Clone(reports), i, i+1)
-			v.router.SetPeers(others, clock(at))
+// said is what a router told the others of its load.
+type said struct {
+	report router.PeerReport
+	// unanswered is for placements: what it has on each engine, by its number. It is nil
+	// where the router's strategy chooses, which goes by the report alone.
+	unanswered []unanswered
+}
+
+// shareLoad lets a router tell the others what it has on each backend and take in what it
+// last heard of theirs, now and ever again.
+func (v *replica) shareLoad(at time.Duration) {
+	f := v.fleet
+	own := said{report: router.PeerReport{At: clock(at), Loads: v.router.Loads(nil, clock(at))}}
+	if f.config.Placement != ByRouter {
+		for _, n := range f.nodes {
+			own.unanswered = append(own.unanswered, v.unanswered(n))
 		}
-	}})
-	f.agenda.add(moment{at: at + shareLoadsEvery, kind: momentHear, hear: f.shareLoads})
+	}
+	v.tell(func(to *replica, _ time.Duration) { to.heard[v.number] = own })
+
+	reports := make([]router.PeerReport, 0, len(v.heard))
+	for _, of := range v.heard { // of itself it has heard nothing, at no time that counts
+		reports = append(reports, of.report)
+	}
+	v.router.SetPeers(reports, clock(at))
+	f.agenda.add(moment{at: at + shareLoadsEvery, kind: momentHear, hear: v.shareLoad})
 }
