@@ -70,8 +70,9 @@ func (b *Backend) InFlight() int { return int(b.inFlight.Load() + b.peers.Load()
 // OwnInFlight is how many of them this router has sent.
 func (b *Backend) OwnInFlight() int { return int(b.inFlight.Load()) }
 
-// SetPeersInFlight sets what the other router replicas have in flight here.
-func (b *Backend) SetPeersInFlight(n int) { b.peers.Store(int64(n)) }
+// SetPeersInFlight sets what the other router replicas have in flight here. It returns by
+// how much that is fewer than before.
+func (b *Backend) SetPeersInFlight(n int) (fewer int) { return int(b.peers.Swap(int64(n))) - n }
 
 // Models returns what the engine last said it serves; ok is false until it said
 // anything.

@@ -22,8 +22,8 @@ const (
 	lossDoubt = 0.75
 	lossShare = 0.1
 	lossRest  = 0.05
-	// lateDoubt is how little eviction would have explained a miss for its absence to say
-	// nothing: a head that all prompts share is found again and again, a moment after it was
+	// lateDoubt is how little eviction would have explained a miss for a hit to say nothing,
+	// unless it refutes that the cache was lost: a head that all prompts share is found again and again, a moment after it was
 	// last used, and would leave no room for what has something to say.
 	lateDoubt = 0.95
 	// hopelessAfter is how many pieces of evidence without a single confirmation make
@@ -105,6 +105,7 @@ type testimony struct {
 	chain      chain
 	ruling     Ruling
 	at         kvindex.Stamp // confirmed: last use vouched for; standing: last use claimed gone
+	found      kvindex.Stamp // last use of the deepest block that was found; 0: none that matters
 	dispatched kvindex.Stamp
 	nothing    bool    // nothing was found of at least lossBlocks engine blocks
 	doubt      float64 // how little eviction explains that, 0..1
@@ -123,20 +124,20 @@ func (c *Corrector) Judge(claim Claim, now kvindex.Stamp) (Ruling, kvindex.Stamp
 	var horizon kvindex.Stamp
 	switch {
 	case claim.confirmed():
-		t.ruling, t.at = Confirmed, claim.Deepest
-		if c.confirmed && c.retention.doubt(t.unused()) > lateDoubt {
+		t.ruling, t.at, t.found = Confirmed, claim.Deepest, claim.Deepest
+		if c.confirmed && c.retention.doubt(t.unused(), t.dispatched) > lateDoubt && !c.refutes(&t) {
 			return Confirmed, c.horizon
 		}
 		c.confirmed = true
-		c.retention.confirmed(t.unused())
+		c.retention.confirmed(t.unused(), t.dispatched)
 	case claim.Dispatched <= c.movedAt && claim.Missing <= c.horizon:
 		return Stale, c.horizon
 	case !c.confirmed:
 		t.ruling = Unproven
 	default:
-		t.at = claim.Missing
+		t.at, t.found = claim.Missing, claim.Found
 		if claim.nothing() && claim.missed() >= lossBlocks*claim.EngineBlock && claim.Dispatched > c.lostAt {
-			t.nothing, t.doubt = true, c.retention.doubt(t.unused())
+			t.nothing, t.doubt = true, c.retention.doubt(t.unused(), t.dispatched)
 		}
 		t.ruling, horizon = c.rule(&t)
 	}
@@ -200,7 +201,7 @@ func (c *Corrector) lossBegan(t *testimony) kvindex.Stamp {
 		}
 		row = append(row, p)
 		began, doubt, least = min(began, p.dispatched), doubt+p.doubt, min(least, p.doubt)
-		if slices.ContainsFunc(found, func(f *testimony) bool { return f.dispatched >= began && f.at < began }) {
+		if slices.ContainsFunc(found, func(f *testimony) bool { return f.speaksOf(began) }) {
 			return 0
 		}
 		three := len(row) == lossRow
@@ -209,6 +210,23 @@ func (c *Corrector) lossBegan(t *testimony) kvindex.Stamp {
 		}
 	}
 	return 0
+}
+
+// speaksOf reports whether the testimony shows that the cache was not lost between a moment
+// and when its request was sent: it found what had been used before.
+func (t *testimony) speaksOf(began kvindex.Stamp) bool {
+	return t.found > 0 && t.found < began && t.dispatched >= began
+}
+
+// refutes reports whether a confirmation shows that an answer which found nothing was no
+// sign of a loss. c.mu is held.
+func (c *Corrector) refutes(t *testimony) bool {
+	for i := 1; i <= min(c.seen, window); i++ {
+		if p := c.previous(i); p.nothing && t.speaksOf(p.dispatched) {
+			return true
+		}
+	}
+	return false
 }
 
 // contradicted reports whether another chain has confirmed something that had been unused
@@ -282,6 +300,15 @@ func (c *Corrector) raise(horizon, now kvindex.Stamp) {
 			p.ruling = Stale
 		}
 	}
+}
+
+// Follow moves the horizon to where another router, which saw other answers of the same
+// backend, has it, and returns it.
+func (c *Corrector) Follow(horizon, now kvindex.Stamp) kvindex.Stamp {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.move(horizon, now)
+	return c.horizon
 }
 
 // Raise moves the horizon for a reason other than evidence, such as a restart, and

@@ -163,6 +163,17 @@ func TestCorrector(t *testing.T) {
 			{hit(5, 114, 113), 115, feedback.Confirmed, 50},
 			{nothing(4, 116, 70), 117, feedback.ShortfallMoved, 60},
 		}},
+		{"nor does it where something used a moment before the row is found", []step{
+			{hit(1, 1000, 0), 1001, feedback.Confirmed, 0},
+			{nothing(2, 1010, 510), 1011, feedback.Void, 0},
+			{hit(5, 1012, 1000), 1013, feedback.Confirmed, 0},
+			{nothing(3, 1020, 520), 1021, feedback.Void, 0},
+		}},
+		{"nor where it is long ago that anything as old was found", []step{
+			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{nothing(2, 600, 560), 601, feedback.Void, 0},
+			{nothing(3, 602, 562), 603, feedback.Void, 0},
+		}},
 		{"what was computed anew confirms nothing that was there before", []step{
 			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 80), 111, feedback.Void, 0},
@@ -427,7 +438,7 @@ func TestPrefillRate(t *testing.T) {
 	for range 19 {
 		r.Observe(10_000, time.Second, false)
 	}
-	r.Observe(999, time.Millisecond, false) // too small
+	r.Observe(255, time.Millisecond, false) // too small
 	r.Observe(5000, 0, false)
 	r.Observe(4000, time.Millisecond, true) // perhaps begun before
 	if got := r.Rate(); got != feedback.DefaultPrefillRate {
@@ -440,8 +451,8 @@ func TestPrefillRate(t *testing.T) {
 	for i := range 64 {
 		r.Observe((i+1)*1000, time.Second, false)
 	}
-	if got := r.Rate(); got < 15_000 || got > 18_000 {
-		t.Errorf("of 1,000 to 64,000: %v, want the lower quartile", got)
+	if got := r.Rate(); got < 31_000 || got > 33_000 { // a quarter of all tokens are in the slower half
+		t.Errorf("of 1,000 to 64,000: %v, want the lower quartile of tokens", got)
 	}
 }
 
@@ -505,4 +516,28 @@ func TestSettle(t *testing.T) {
 			rt.Fatalf("%+v blames what did not happen", a)
 		}
 	})
+}
+
+// TestFollowSettlesNoMoreThanItSays: another router's horizon is of what is old, not of the
+// whole cache.
+func TestFollowSettlesNoMoreThanItSays(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		move func(*feedback.Corrector)
+		want feedback.Ruling
+	}{
+		{"followed", func(c *feedback.Corrector) { c.Follow(5, 112) }, feedback.LossMoved},
+		{"raised", func(c *feedback.Corrector) { c.Raise(5, 112) }, feedback.Void},
+	} {
+		var c feedback.Corrector
+		for _, s := range []step{{hit(1, 100, 8), 101, feedback.Confirmed, 0}, {nothing(2, 110, 75), 111, feedback.Void, 0}} {
+			if got, _ := c.Judge(s.claim, s.now); got != s.ruling {
+				t.Fatalf("%s: got %v, want %v", tc.name, got, s.ruling)
+			}
+		}
+		tc.move(&c)
+		if got, _ := c.Judge(nothing(3, 114, 60), 115); got != tc.want || c.Horizon() < 5 {
+			t.Errorf("%s: got %v, horizon %d, want %v", tc.name, got, c.Horizon(), tc.want)
+		}
+	}
 }

@@ -41,6 +41,9 @@ type Claim struct {
 	Missing kvindex.Stamp
 	// Deepest is when the deepest matched block was.
 	Deepest kvindex.Stamp
+	// Found is when the deepest block that was found was, 0 where nothing was found but what
+	// is fresh.
+	Found kvindex.Stamp
 	// Fresh is how many of the tokens are in blocks that were used later than the first
 	// missing one: a head that other prompts share, which they may have had computed anew.
 	Fresh int
@@ -89,7 +92,8 @@ func Evidence(a Answer) (c Claim, ok bool) {
 		Whole:       a.Binary,
 	}
 	c.Deepest, _ = a.Receipt.LastUse(a.Receipt.Before - 1)
-	missing := int(float64(a.Cached) / perByte / float64(a.BlockBytes))
+	found := int(float64(a.Cached) / perByte / float64(a.BlockBytes))
+	missing := found
 	if c.Whole && !c.confirmed() && !c.nothing() {
 		return Claim{}, false
 	}
@@ -102,6 +106,9 @@ func Evidence(a Answer) (c Claim, ok bool) {
 	c.Missing, _ = a.Receipt.LastUse(missing)
 	if !c.Whole {
 		c.Fresh = int(float64(a.Receipt.RunStart(missing)*a.BlockBytes) * perByte)
+	}
+	if !c.Whole && !c.nothing() {
+		c.Found, _ = a.Receipt.LastUse(min(found, a.Receipt.Before) - 1)
 	}
 	return c, true
 }

@@ -1,40 +1,49 @@
 package feedback
 
-import (
-	"slices"
+import "github.com/warmroute/warmroute/kvindex"
 
-	"github.com/warmroute/warmroute/kvindex"
+const (
+	// agesKept is how many confirmations of one backend are looked back on to tell how long
+	// it keeps what is not used.
+	agesKept = 64
+	// ageCounts is how long such an age counts, in ages: a cache turns over in about one, and
+	// by then the load may be another.
+	ageCounts = 4
 )
-
-// agesKept is how many confirmations of one backend are looked back on to tell how long it
-// keeps what is not used.
-const agesKept = 64
 
 // retention is how long one backend keeps what is not used, as confirmed hits have shown: a
 // cache that evicts what was least recently used keeps everything up to some age, which
 // changes slowly. The zero value knows nothing.
 type retention struct {
-	ages  [agesKept]kvindex.Stamp // of confirmed entries, when they were found; a ring
+	found [agesKept]found // a ring
 	count int
 }
 
-// confirmed takes in that something unused for age was found.
-func (r *retention) confirmed(age kvindex.Stamp) {
-	r.ages[r.count%agesKept] = age
+// found is that something unused for age was found at a moment.
+type found struct{ age, at kvindex.Stamp }
+
+// confirmed takes in that something unused for age was found at now.
+func (r *retention) confirmed(age, now kvindex.Stamp) {
+	r.found[r.count%agesKept] = found{age, now}
 	r.count++
 }
 
 // cut takes in that nothing unused for age or longer is kept any more.
 func (r *retention) cut(age kvindex.Stamp) {
-	for i := range r.ages {
-		r.ages[i] = min(r.ages[i], age)
+	for i := range r.found {
+		r.found[i].age = min(r.found[i].age, age)
 	}
 }
 
-// doubt is how little eviction explains that something unused for age is gone: 0 where
-// nothing as old was lately found, near 1 where much older was.
-func (r *retention) doubt(age kvindex.Stamp) float64 {
-	longest := slices.Max(r.ages[:])
+// doubt is how little eviction explains that something unused for age is gone at now: 0
+// where nothing as old was lately found, near 1 where much older was.
+func (r *retention) doubt(age, now kvindex.Stamp) float64 {
+	longest := kvindex.Stamp(0)
+	for _, f := range r.found {
+		if now-f.at <= ageCounts*f.age {
+			longest = max(longest, f.age)
+		}
+	}
 	if longest <= 0 {
 		return 0
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
@@ -84,8 +83,9 @@ func (m *member) reports(route string) *feedback.Reporting {
 	return r
 }
 
-// fly records a decision's blocks as predicted. They are in use until land.
-func (m *member) fly(index kvindex.Index, d *Decision) {
+// fly records a decision's blocks as predicted, and tells other routers, so that what
+// arrives there meanwhile follows. They are in use until land.
+func (m *member) fly(index kvindex.Index, shared kvindex.Shared, d *Decision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone {
@@ -94,15 +94,8 @@ func (m *member) fly(index kvindex.Index, d *Decision) {
 	m.head.sent(d.blocks, d.MatchedBlocks)
 	d.receipt = index.Record(m.holder, d.blocks, kvindex.Stamp(d.At.UnixNano()), kvindex.Predicted)
 	m.flying[d] = struct{}{}
-}
-
-// publish tells other routers that the backend holds a decision's blocks, unless they are
-// not in use any more.
-func (m *member) publish(index kvindex.Shared, d *Decision, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, flying := m.flying[d]; flying && !m.gone {
-		index.Publish(m.holder, d.blocks, kvindex.Stamp(now.UnixNano()))
+	if shared != nil {
+		shared.Publish(m.holder, d.blocks, d.receipt.Stamp)
 	}
 }
 
@@ -129,8 +122,9 @@ func (m *member) land(index kvindex.Index, d *Decision, o feedback.Outcome) {
 // its number by then.
 func (m *member) leave(index kvindex.Index) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.gone = true
+	m.mu.Unlock()
+	// Outside the lock: nobody uses the number any more, and requests that end need not wait.
 	index.Drop(m.holder)
 }
 

@@ -108,7 +108,9 @@ func (r *Router) SetPeers(reports []PeerReport, now time.Time) {
 	for _, p := range r.Pools() {
 		for _, m := range *p.members.Load() {
 			sum, known := sums[place{p.name, m.backend.ID}]
-			m.backend.SetPeersInFlight(sum.InFlight)
+			if fewer := m.backend.SetPeersInFlight(sum.InFlight); fewer > 0 {
+				p.line.wake(fewer)
+			}
 			if known {
 				m.peers.sum.Store(&peerSum{backlog: sum.Backlog, rate: sum.PrefillRate})
 			} else {
@@ -137,7 +139,9 @@ func (r *Router) PeerHorizon(pool, backend string, horizon, now kvindex.Stamp) {
 	}
 	for _, m := range *p.members.Load() {
 		if m.backend.ID == backend && m.corrector.Horizon() < horizon {
-			r.raise(p, m, causePeer, horizon, now, 0)
+			horizon := m.corrector.Follow(horizon, now)
+			gone := m.forget(r.index, horizon, now, 0)
+			r.hooks.horizonMoved(p, m.backend, causePeer, gone)
 		}
 	}
 }

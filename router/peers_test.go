@@ -97,9 +97,9 @@ func (x *sharedIndex) Publish(_ kvindex.Holder, keys []kvindex.Key, _ kvindex.St
 	x.published += len(keys)
 }
 
-// TestPublishedAtTheFirstByte: a prompt that the engine has begun to answer is told to the
-// others, once, and one that it never answered is not.
-func TestPublishedAtTheFirstByte(t *testing.T) {
+// TestPublishedAtDispatch: a burst of siblings that comes to several routers follows the
+// first of them, which nobody has answered yet.
+func TestPublishedAtDispatch(t *testing.T) {
 	x := &sharedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})}
 	r := New(Options{Index: x})
 	p, err := r.AddPool(spec("pool", nil, "http://b1:80"))
@@ -107,28 +107,52 @@ func TestPublishedAtTheFirstByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Unix(2000, 0)
-	failed, err := r.Route(docRequest(p, "doc", now))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Complete(failed, feedback.Outcome{Now: now, Result: feedback.Unavailable})
-	if x.published != 0 {
-		t.Fatalf("%d blocks published of a request that failed", x.published)
-	}
 	d, err := r.Route(docRequest(p, "doc", now))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.FirstToken(d, now.Add(time.Second))
 	if x.published != 100 {
-		t.Errorf("%d blocks published at the first token, want 100", x.published)
+		t.Errorf("%d blocks published at dispatch, want 100", x.published)
 	}
+	r.FirstToken(d, now.Add(time.Second))
 	r.Complete(d, feedback.Outcome{Now: now.Add(2 * time.Second), Result: feedback.Success, FirstByte: true})
 	if x.published != 100 {
 		t.Errorf("%d blocks published in all, want 100", x.published)
 	}
 	if d.Keys() != nil {
 		t.Error("the keys are kept after the end")
+	}
+}
+
+// TestPeersGiveRoomToWaiters: who waits for a slot is called when another router's requests
+// leave one.
+func TestPeersGiveRoomToWaiters(t *testing.T) {
+	r := New(Options{})
+	one := spec("pool", nil, "http://b1:80", "http://b2:80")
+	one.Config.OnSaturation, one.Config.ConcurrencyThreshold = Queue, 1
+	p, err := r.AddPool(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(2000, 0)
+	var loads []Load
+	for _, b := range p.Backends() {
+		loads = append(loads, Load{Pool: "pool", Backend: b.ID, InFlight: 1})
+	}
+	r.SetPeers([]PeerReport{{At: now, Loads: loads}}, now)
+	if _, err := r.Route(docRequest(p, "doc", now)); err == nil {
+		t.Fatal("there is room")
+	}
+	w, ok := p.Join(2)
+	if !ok {
+		t.Fatal("no place in the line")
+	}
+	if called(w) {
+		t.Fatal("called before there is room")
+	}
+	r.SetPeers(nil, now)
+	if !called(w) {
+		t.Error("not called when there is room")
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 // steps slow a prefill down.
 const inFlightTokens = 300
 
+// recentFactor is how many times the mean of recent assignments is clearly more than it.
+const recentFactor = 1.05
+
 // loadSlack is how many requests a backend may have above load_factor × the mean.
 const loadSlack = 4
 
@@ -51,6 +54,8 @@ type view struct {
 	prompt     int // estimated tokens of the prompt
 	leastBad   bool
 	unshared   bool // routers have to agree without hearing of each other
+	bounded    bool // bound holds
+	bound      float64
 
 	depths []int
 }
@@ -58,7 +63,7 @@ type view struct {
 // look fills the view for a request; without any candidate it says what kept the
 // backends out.
 func (v *view) look(p *Pool, req *Request) *NoBackendError {
-	v.config, v.request = p.config.Load(), req
+	v.config, v.request, v.bounded = p.config.Load(), req, false
 	members := *p.members.Load()
 	v.candidates = v.candidates[:0]
 	for _, m := range members {
@@ -284,14 +289,45 @@ func (v *view) fewestInFlight(keep func(*candidate) bool) *candidate {
 }
 
 // settle breaks a tie: by rendezvous order where the prompt has a prefix, so that
-// replicas agree; else by recent assignments, so that it spreads.
+// replicas agree, and a router that was started anew finds what it sent where; else by
+// recent assignments, so that it spreads. A backend that has had clearly more than its
+// part lately comes after those that have not, unless routers have to agree unheard.
 func (v *view) settle(a, b *candidate) bool {
-	if !v.request.HasPrefix {
-		if recentA, recentB := a.member.recent.level(), b.member.recent.level(); recentA != recentB {
+	switch recentA, recentB := v.recent(a), v.recent(b); {
+	case !v.request.HasPrefix:
+		if recentA != recentB {
 			return recentA < recentB
+		}
+	case !v.unshared:
+		bound := v.recentBound()
+		if aheadA, aheadB := recentA > bound, recentB > bound; aheadA != aheadB {
+			return aheadB
 		}
 	}
 	return v.rendezvousLess(a, b)
+}
+
+// recent is how many requests a candidate has lately had, for its weight, as a base-2
+// logarithm of which only differences mean anything.
+func (v *view) recent(c *candidate) float64 { return c.member.recent.level() + math.Log2(c.scale) }
+
+// recentBound is what is clearly more than the mean.
+func (v *view) recentBound() float64 {
+	if v.bounded {
+		return v.bound
+	}
+	most, sum := math.Inf(-1), 0.0
+	for i := range v.candidates {
+		most = max(most, v.recent(&v.candidates[i]))
+	}
+	if math.IsInf(most, -1) {
+		return most
+	}
+	for i := range v.candidates {
+		sum += math.Exp2(v.recent(&v.candidates[i]) - most)
+	}
+	v.bounded, v.bound = true, most+math.Log2(recentFactor*sum/float64(len(v.candidates)))
+	return v.bound
 }
 
 // lessLoaded orders by in-flight, then by recent assignments, then by rendezvous.
