@@ -132,7 +132,7 @@ func (k *keeper) step(ctx context.Context, l *look) (changed bool, err error) {
 		}
 		return true, k.remove(ctx, l, "-inf", scoreText(min(end, dead)))
 	case excess > 0 && k.config.Now().Sub(k.started) >= trimGrace:
-		return true, k.trim(ctx, l, min(excess, maxMembers))
+		return true, k.condemn(ctx, l, excess)
 	case l.ttl < k.config.TTL*3/4:
 		return false, k.do(ctx, []write{k.expireWrite(l.set)})
 	}
@@ -146,9 +146,10 @@ func (k *keeper) remove(ctx context.Context, l *look, from, to string) error {
 	}}})
 }
 
-// trim removes the oldest n blocks of a set. That it does is noted first, so that nobody
-// takes blocks from the other sets that have lost their parents here.
-func (k *keeper) trim(ctx context.Context, l *look, n int) error {
+// condemn notes that the oldest n blocks of a set are too much: the next steps remove them,
+// as everything as old in the backend's other sets, where blocks may have lost their
+// parents, and nobody reads either.
+func (k *keeper) condemn(ctx context.Context, l *look, n int) error {
 	var nth *redis.ZSliceCmd
 	_, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
 		nth = p.ZRangeWithScores(ctx, l.set, int64(n-1), int64(n-1))
@@ -169,5 +170,5 @@ func (k *keeper) trim(ctx context.Context, l *look, n int) error {
 	}
 	raise(&b.trimmed, end)
 	k.counts.trimmed.Add(uint64(n))
-	return k.remove(ctx, l, "-inf", scoreText(end))
+	return nil
 }

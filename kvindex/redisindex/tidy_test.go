@@ -108,8 +108,15 @@ func TestUnevenSets(t *testing.T) {
 	if err := k.find(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.trim(t.Context(), l, l.size/2); err != nil {
+	before := l.size
+	if err := k.condemn(t.Context(), l, before/2); err != nil {
 		t.Fatal(err)
+	}
+	if err := k.tidy(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	if l.size > before/2+1 {
+		t.Errorf("%d of %d blocks are left in the set, want half", l.size, before)
 	}
 	c := launch(t, server.Addr)
 	h = c.add("b1:80")
