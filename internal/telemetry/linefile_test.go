@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -37,6 +38,17 @@ func holds(t *testing.T, path, want string) {
 	}
 	if string(got) != want {
 		t.Errorf("%s holds %q, want %q", filepath.Base(path), got, want)
+	}
+}
+
+// A request log is known by how its lines begin.
+func TestLinesBegin(t *testing.T) {
+	begun, err := logged(hashed()).AppendLine(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasPrefix(begun, []byte(lineBegin)) {
+		t.Errorf("a line is %s, which does not begin with %s", begun, lineBegin)
 	}
 }
 

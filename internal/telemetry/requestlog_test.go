@@ -37,6 +37,7 @@ type stuck struct {
 	fails   error
 	enter   chan struct{} // nil: it is not stuck
 	closed  bool
+	refuses error // to close
 }
 
 func (s *stuck) write(lines []byte) (int, error) {
@@ -52,7 +53,7 @@ func (s *stuck) write(lines []byte) (int, error) {
 	return 0, nil
 }
 
-func (s *stuck) close() error { s.closed = true; return nil }
+func (s *stuck) close() error { s.closed = true; return s.refuses }
 
 func (s *stuck) fail(err error) {
 	s.mu.Lock()
@@ -65,13 +66,14 @@ func logTo(t *testing.T, s sink, logger *slog.Logger) (l *requestLog, end func()
 	t.Helper()
 	l = newRequestLog(s, logger, prometheus.NewCounter(prometheus.CounterOpts{Name: "dropped"}))
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- l.run(ctx) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.run(ctx)
+	}()
 	return l, func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		<-ended
 	}
 }
 
@@ -154,6 +156,69 @@ func TestRequestLogNeverWaits(t *testing.T) {
 			t.Errorf("%d lines written, closed %v, want %d", got, s.closed, requestLogQueue+1)
 		}
 	})
+}
+
+// Long prompts that wait are bounded in bytes, and room is made when they are written.
+func TestRequestLogBoundsBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuck{enter: make(chan struct{})}
+		l, end := logTo(t, s, slog.New(slog.DiscardHandler))
+		l.observe(hashed())
+		synctest.Wait() // the first line is being written
+		const keys, observed = 100_000, 100
+		long := hashed()
+		long.Keys, long.StreamBytes = make([]kvindex.Key, keys), keys*long.BlockBytes
+		for range observed {
+			l.observe(long)
+		}
+		const fit = requestLogBytes / (keys*8 + 1000)
+		if got := testutil.ToFloat64(l.dropped); got != observed-fit {
+			t.Errorf("%v of %d long prompts dropped, want %d", got, observed, observed-fit)
+		}
+		close(s.enter)
+		synctest.Wait()
+		l.observe(long)
+		end()
+		if got := strings.Count(s.written.String(), "\n"); got != 1+fit+1 {
+			t.Errorf("%d lines written, want %d", got, 1+fit+1)
+		}
+		if queued, pending := l.queued.Load(), l.pending.Load(); queued != 0 || pending != 0 {
+			t.Errorf("%d bytes and %d lines are thought to wait", queued, pending)
+		}
+	})
+}
+
+// A sink that hangs does not hold the end up, and what is then not written is counted.
+func TestRequestLogEndsWithoutItsSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuck{enter: make(chan struct{})}
+		l, end := logTo(t, s, slog.New(slog.DiscardHandler))
+		l.observe(hashed())
+		synctest.Wait() // the first line is being written
+		for range 9 {
+			l.observe(hashed())
+		}
+		began := time.Now()
+		end()
+		if got := time.Since(began); got != requestLogDrain {
+			t.Errorf("the end took %v, want %v", got, requestLogDrain)
+		}
+		if got := testutil.ToFloat64(l.dropped); got != 10 {
+			t.Errorf("%v dropped, want 10", got)
+		}
+		close(s.enter) // so that nothing outlives the test
+	})
+}
+
+// That a file cannot be closed is said, and ends nothing else.
+func TestRequestLogCannotClose(t *testing.T) {
+	var log bytes.Buffer
+	s := &stuck{refuses: errors.New("disk on fire")}
+	_, end := logTo(t, s, slog.New(slog.NewTextHandler(&log, nil)))
+	end()
+	if !s.closed || !strings.Contains(log.String(), "disk on fire") {
+		t.Errorf("closed %v, the log says %q", s.closed, log.String())
+	}
 }
 
 // Lines that a sink loses are counted; that it does is said once, and that it is over.

@@ -96,12 +96,13 @@ func New(o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Run writes the request log until ctx ends and all that was observed before is written.
+// Run writes the request log until ctx ends and what was observed before is written, or two
+// seconds later. What goes wrong with the file is logged: the error is nil.
 func (t *Telemetry) Run(ctx context.Context) error {
-	if t.requests == nil {
-		return nil
+	if t.requests != nil {
+		t.requests.run(ctx)
 	}
-	return t.requests.run(ctx)
+	return nil
 }
 
 // Close gives up the request log of a telemetry that is not run.
