@@ -20,6 +20,10 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	run("ACL", "SETUSER", "reader", "on", ">x", "~*", "+@all", "-xadd")
+	run("ACL", "SETUSER", "warmroute", "on", ">y", "~warmroute:*", "+@read", "+@write", "+@connection", "+time", "+info") // as the manual has it
+	if _, err := Check(t.Context(), Config{Addresses: []string{server.Addr}, Username: "warmroute", Password: "y"}); err != nil {
+		t.Errorf("with the permissions that the manual asks for: %v", err)
+	}
 	good := Config{Addresses: []string{server.Addr}, Password: "right", Now: func() time.Time { return time.Now().Add(-time.Hour) }}
 	found, err := Check(t.Context(), good)
 	if err != nil {

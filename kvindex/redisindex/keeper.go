@@ -21,6 +21,9 @@ const (
 	clockEvery = 10 * time.Second
 	// poolEvery is how often the keeper looks whether Redis has been emptied.
 	poolEvery = time.Second
+	// maxStream bounds a stream's records, should the server's clock be set back, by which
+	// they age.
+	maxStream = 100_000
 	// listEvery is how often the backends are listed as present.
 	listEvery = 10 * time.Second
 )
@@ -95,6 +98,7 @@ func (k *keeper) lookAtPools(ctx context.Context) error {
 				created: p.SetNX(ctx, one.epoch, mine, k.config.TTL),
 				value:   p.GetEx(ctx, one.epoch, k.config.TTL),
 			}
+			p.XTrimMaxLenApprox(ctx, one.stream, maxStream, 0)
 		}
 	})
 	if err != nil {

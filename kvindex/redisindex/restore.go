@@ -13,9 +13,11 @@ import (
 const (
 	// taskRetry is the time after a task that failed.
 	taskRetry = 500 * time.Millisecond
-	// rewritePause is the time between two writes from the memory, so that what requests
-	// publish is not held up behind them.
-	rewritePause = 5 * time.Millisecond
+	// rewriteBlocks is how many blocks are written from the memory at a time, and
+	// rewritePause the time from one write to the next, so that what requests publish is not
+	// held up behind them.
+	rewriteBlocks = 4096
+	rewritePause  = 5 * time.Millisecond
 )
 
 // restore does the tasks, one after the other, until ctx ends.
@@ -199,9 +201,17 @@ func (x *Index) writeSets(ctx context.Context, b *backend, since kvindex.Stamp) 
 		return errNoClock
 	}
 	var failure error
+	g := &gathered{scores: make(map[kvindex.Key]moment), since: since}
+	flush := func() bool {
+		if failure = x.do(ctx, x.scoreWrites(b, g)); failure != nil || b.gone.Load() {
+			return false
+		}
+		clear(g.scores)
+		wait(ctx, rewritePause)
+		return ctx.Err() == nil
+	}
 	last := moment(0)
 	x.Memory.Entries(b.holder, func(entries []kvindex.Entry) bool {
-		g := &gathered{scores: make(map[kvindex.Key]moment, len(entries)), since: since}
 		for _, e := range entries {
 			// The entries of one use have one stamp, tails first.
 			last = max(last+1, clock.fleet(e.LastUse))
@@ -209,13 +219,11 @@ func (x *Index) writeSets(ctx context.Context, b *backend, since kvindex.Stamp) 
 				g.scores[e.Key] = last
 			}
 		}
-		if len(g.scores) == 0 {
-			return true
-		}
-		failure = x.do(ctx, x.scoreWrites(b, g))
-		wait(ctx, rewritePause)
-		return failure == nil && ctx.Err() == nil && !b.gone.Load()
+		return len(g.scores) < rewriteBlocks || flush()
 	})
+	if failure == nil && len(g.scores) > 0 {
+		flush()
+	}
 	return failure
 }
 
