@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -89,7 +90,7 @@ func (o *options) execute(cmd *cobra.Command, s scenario) error {
 	if err != nil {
 		return blame(err, true)
 	}
-	page, err := o.page()
+	page, err := o.page(inUse(s.asked, cmd.OutOrStdout()))
 	if err != nil {
 		return cli.BadUsage(err)
 	}
@@ -129,15 +130,31 @@ func (o *options) printer() (func(*report.Report, io.Writer) error, error) {
 }
 
 // page is the file of the report with plots, nil without.
-func (o *options) page() (*pendingFile, error) {
+func (o *options) page(inUse []os.FileInfo) (*pendingFile, error) {
 	if o.html == "" {
 		return nil, nil
 	}
-	page, err := newPendingFile(o.html)
+	page, err := newPendingFile(o.html, inUse...)
 	if err != nil {
 		return nil, fmt.Errorf("--html: %w", err)
 	}
 	return page, nil
+}
+
+// inUse are the files that a report must not replace: the trace, and what is printed to.
+func inUse(a asked, stdout io.Writer) []os.FileInfo {
+	var files []os.FileInfo
+	if _, trace, err := a.source(); err == nil && trace != "" {
+		if info, err := os.Stat(trace); err == nil {
+			files = append(files, info)
+		}
+	}
+	if printed, ok := stdout.(*os.File); ok {
+		if info, err := printed.Stat(); err == nil {
+			files = append(files, info)
+		}
+	}
+	return files
 }
 
 // plan works out the runs.

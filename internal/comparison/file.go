@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // reportMode lets everybody read a report.
@@ -17,19 +19,43 @@ type pendingFile struct {
 	temp *os.File
 }
 
-// newPendingFile makes sure that a file can be written before there is anything to write.
-func newPendingFile(path string) (*pendingFile, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", path)
+// newPendingFile makes sure that a file can be written before there is anything to write. It
+// refuses to replace what is in use. Symbolic links stay, and what they point at is
+// replaced.
+func newPendingFile(path string, inUse ...os.FileInfo) (*pendingFile, error) {
+	target, err := replaceable(path, inUse)
+	if err != nil {
+		return nil, err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	temp, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+"-*")
 	if failed, ok := errors.AsType[*os.PathError](err); ok {
 		return nil, fmt.Errorf("%s: %w", path, failed.Err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &pendingFile{path: path, temp: temp}, nil
+	return &pendingFile{path: target, temp: temp}, nil
+}
+
+// replaceable follows the links of a path to where a file is, or may be.
+func replaceable(path string, inUse []os.FileInfo) (target string, err error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	info, err := os.Stat(path)
+	if failed, ok := errors.AsType[*os.PathError](err); ok {
+		return "", fmt.Errorf("%s: %w", path, failed.Err)
+	}
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a file", path)
+	}
+	if slices.ContainsFunc(inUse, func(other os.FileInfo) bool { return os.SameFile(info, other) }) {
+		return "", fmt.Errorf("%s is the file that is read, or printed to", path)
+	}
+	return filepath.EvalSymlinks(path)
 }
 
 // write fills the file and puts it in its place.
