@@ -18,6 +18,7 @@ import (
 	"github.com/warmroute/warmroute/internal/comparison"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/demo"
+	"github.com/warmroute/warmroute/internal/ops"
 )
 
 // The exit codes.
@@ -80,7 +81,11 @@ overloaded.`,
 
   # From a file
   warmroute check-config --config warmroute.yaml
-  warmroute serve --config warmroute.yaml`,
+  warmroute serve --config warmroute.yaml
+
+  # Ask a router that runs
+  warmroute status --watch
+  warmroute explain --file body.json`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -97,6 +102,7 @@ overloaded.`,
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(newServe(), newCheckConfig(), newVersion(), demo.Command(), comparison.Command())
+	root.AddCommand(ops.Commands()...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return cli.BadUsage(fmt.Errorf("%w (see %s --help)", plainly(cmd, err), cmd.CommandPath()))
 	})

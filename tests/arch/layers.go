@@ -100,6 +100,7 @@ var layers = []place{
 	{path: "internal/cli", layer: 5, kind: command}, // what the subcommands share
 	{path: "internal/comparison", layer: 5, kind: command},
 	{path: "internal/demo", layer: 5, kind: command},
+	{path: "internal/ops", layer: 5, kind: command},
 	{path: "cmd/warmroute", layer: 5, kind: command},
 	{path: "cmd/enginesim", layer: 5, kind: command},
 	{path: "internal/memhttp", layer: 5, kind: helper},
