@@ -10,11 +10,13 @@ import (
 )
 
 // inFlightTokens is what one request in flight costs, in tokens of prefill: decode
-// steps slow a prefill down.
-const inFlightTokens = 300
+// steps slow a prefill down. Ten times as much, as was held for right before the prefill
+// rate was learned under load, sends conversations away from what they have cached: on
+// chat of 17 requests a second LEAST_EXPECTED_TTFT hits 79.3 % then instead of 83.5 %.
+const inFlightTokens = 30
 
 // recentFactor is how many times the mean of recent assignments is clearly more than it.
-const recentFactor = 1.05
+const recentFactor = 1.12
 
 // loadSlack is how many requests a backend may have above load_factor × the mean.
 const loadSlack = 4
