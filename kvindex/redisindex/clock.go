@@ -62,19 +62,28 @@ const (
 	maxMeasurement = time.Minute
 )
 
-// measure asks Redis for the time; only one goroutine does. In a cluster it is always the node of one key that
-// is asked, since nodes have clocks of their own.
+// measure asks Redis for the time; only one goroutine does. In a cluster it is the node of
+// one key that is asked, always the same, since nodes have clocks of their own; while that
+// is away at the start, any other.
 func (c *clock) measure(ctx context.Context, client redis.UniversalClient, key string) error {
-	var node redis.Cmdable = client
-	if cluster, ok := client.(*redis.ClusterClient); ok {
-		primary, err := cluster.MasterForKey(ctx, key)
-		if err != nil {
-			return err
-		}
-		node = primary
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return c.ask(ctx, client)
 	}
+	primary, err := cluster.MasterForKey(ctx, key)
+	if err == nil {
+		err = c.ask(ctx, primary)
+	}
+	if err != nil && c.measured.Load() == nil {
+		err = c.ask(ctx, client)
+	}
+	return err
+}
+
+// ask asks one server.
+func (c *clock) ask(ctx context.Context, server redis.Cmdable) error {
 	asked := c.now()
-	at, err := node.Time(ctx).Result()
+	at, err := server.Time(ctx).Result()
 	if err != nil {
 		return err
 	}

@@ -229,14 +229,8 @@ func (x *Index) Publish(h kvindex.Holder, keys []kvindex.Key, now kvindex.Stamp)
 		x.counts.published.Add(1)
 		return
 	}
-	x.lost(1, now)
-}
-
-// lost counts uses that will never be written. What is held is written from the memory
-// once Redis is back.
-func (x *Index) lost(uses int, since kvindex.Stamp) {
-	x.counts.dropped.Add(uint64(uses))
-	x.news.lose(since)
+	x.counts.dropped.Add(1)
+	x.news.lose(now) // it is written from the memory once Redis is back
 }
 
 // Run keeps the index and Redis alike until ctx ends. It returns nil. It can be called

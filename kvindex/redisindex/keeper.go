@@ -54,27 +54,31 @@ func (x *Index) keep(ctx context.Context) {
 	}
 }
 
-// turn does what is due. What fails is done again at the next turn.
+// turn does what is due. What fails is left to the next time: one part of a cluster may be
+// away, and the others are looked after all the same.
 func (k *keeper) turn(ctx context.Context) {
 	now := k.config.Now()
-	due := func(last *time.Time, every time.Duration, do func(context.Context) error) bool {
-		if now.Sub(*last) >= every {
-			if err := do(ctx); err != nil {
-				return false
-			}
-			*last = now
+	due := func(last *time.Time, every time.Duration) bool {
+		if now.Sub(*last) < every {
+			return false
 		}
+		*last = now
 		return true
 	}
-	if !due(&k.clockAt, clockEvery, k.compareClocks) && k.clock.fleetNow() == 0 {
+	if due(&k.clockAt, clockEvery) && k.compareClocks(ctx) != nil && k.clock.fleetNow() == 0 {
+		k.clockAt = time.Time{} // nothing can be done without it
 		return
 	}
 	if n := len(k.allPools()); n != k.pools {
 		k.pools, k.poolAt = n, time.Time{}
 	}
-	if due(&k.poolAt, poolEvery, k.lookAtPools) && due(&k.listAt, listEvery, k.list) {
-		_ = k.lookAtSets(ctx) // the next turn goes on with the next sets
+	if due(&k.poolAt, poolEvery) {
+		k.lookAtPools(ctx)
 	}
+	if due(&k.listAt, listEvery) {
+		_ = k.list(ctx)
+	}
+	k.lookAtSets(ctx)
 }
 
 func (k *keeper) compareClocks(ctx context.Context) error {
@@ -85,7 +89,7 @@ func (k *keeper) compareClocks(ctx context.Context) error {
 
 // lookAtPools finds out whether Redis was emptied: the epoch is gone then. What this
 // router knows is written again, so that one that starts finds it.
-func (k *keeper) lookAtPools(ctx context.Context) error {
+func (k *keeper) lookAtPools(ctx context.Context) {
 	type epoch struct {
 		created *redis.BoolCmd
 		value   *redis.StringCmd
@@ -102,11 +106,12 @@ func (k *keeper) lookAtPools(ctx context.Context) error {
 		}
 	})
 	if err != nil {
-		return err
+		return
 	}
 	for p, found := range epochs {
 		if err := cmp.Or(found.created.Err(), found.value.Err()); err != nil {
-			return k.usable(ctx, p.epoch, err)
+			_ = k.usable(ctx, p.epoch, err)
+			continue
 		}
 		before := p.known
 		p.known = found.value.Val()
@@ -114,7 +119,6 @@ func (k *keeper) lookAtPools(ctx context.Context) error {
 			k.emptied(p)
 		}
 	}
-	return nil
 }
 
 // emptied takes in that there was nothing in Redis of a pool.

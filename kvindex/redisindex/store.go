@@ -12,7 +12,8 @@ import (
 
 const (
 	// breakerFailures is how many exchanges in a row must fail for the breaker to open,
-	// and breakerPause how long nothing is tried then.
+	// if none has succeeded for breakerPause: a cluster that lost a node is still there.
+	// Nothing is tried for breakerPause then.
 	breakerFailures = 3
 	breakerPause    = time.Second
 	// renewPause is the least time between two renewals of all connections.
@@ -26,6 +27,7 @@ type store struct {
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 	failures [len(failureNames)]atomic.Uint64
 	renewals atomic.Uint64
+	good     atomic.Int64           // when an exchange last succeeded, in nanoseconds
 	last     atomic.Pointer[string] // what the last failure said
 
 	mu      sync.Mutex
@@ -48,9 +50,11 @@ func newStore(c Config) *store {
 	s := &store{config: c}
 	s.current = &clients{commands: c.newClient(), streams: c.newClient()}
 	s.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:        "redis",
-		Timeout:     breakerPause,
-		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= breakerFailures },
+		Name:    "redis",
+		Timeout: breakerPause,
+		ReadyToTrip: func(counts gobreaker.Counts) bool {
+			return counts.ConsecutiveFailures >= breakerFailures && time.Since(time.Unix(0, s.good.Load())) >= breakerPause
+		},
 	})
 	return s
 }
@@ -82,6 +86,7 @@ func (s *store) guard(ctx context.Context, do func(ctx context.Context, client r
 		if kind, failed := failed(failure); failed && kind.passes() {
 			return struct{}{}, failure
 		}
+		s.good.Store(time.Now().UnixNano())
 		return struct{}{}, nil
 	})
 	if err != nil {

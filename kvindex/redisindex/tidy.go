@@ -1,6 +1,7 @@
 package redisindex
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -23,6 +24,7 @@ func scoreText(m moment) string { return strconv.FormatInt(int64(m), 10) }
 type look struct {
 	backend        *backend
 	set            string
+	found          bool // the rest is known
 	size           int
 	oldest, newest moment
 	// last is the last use of the newest block among the oldest [maxMembers]; 0 where there
@@ -33,7 +35,7 @@ type look struct {
 
 // lookAtSets looks at the next few sets. All routers begin somewhere else and share the
 // work: together they look at each set about once in [setEvery].
-func (k *keeper) lookAtSets(ctx context.Context) error {
+func (k *keeper) lookAtSets(ctx context.Context) {
 	all := k.all()
 	count := len(all) * shards
 	round := int(setEvery) * (1 + k.peers.replicas())
@@ -43,27 +45,27 @@ func (k *keeper) lookAtSets(ctx context.Context) error {
 		looks = append(looks, &look{backend: b, set: b.sets[k.next%shards]})
 		k.next++
 	}
-	if len(looks) == 0 {
-		return nil
+	if len(looks) == 0 || k.find(ctx, looks...) != nil {
+		return
 	}
-	err := k.find(ctx, looks...)
-	for i := 0; i < len(looks) && err == nil; i++ {
-		err = k.tidy(ctx, looks[i])
+	for _, l := range looks {
+		if l.found {
+			_ = k.tidy(ctx, l) // it is looked at again
+		}
 	}
-	return err
 }
 
-// find reads what there is to know of some sets.
+// find reads what there is to know of some sets. It fails where that is nothing.
 func (k *keeper) find(ctx context.Context, looks ...*look) error {
-	type found struct {
+	type answer struct {
 		size                 *redis.IntCmd
 		oldest, newest, last *redis.ZSliceCmd
 		ttl                  *redis.DurationCmd
 	}
-	all := make([]found, len(looks))
+	all := make([]answer, len(looks))
 	_, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
 		for i, l := range looks {
-			all[i] = found{
+			all[i] = answer{
 				size:   p.ZCard(ctx, l.set),
 				oldest: p.ZRangeWithScores(ctx, l.set, 0, 0),
 				newest: p.ZRangeWithScores(ctx, l.set, -1, -1),
@@ -76,14 +78,14 @@ func (k *keeper) find(ctx context.Context, looks ...*look) error {
 		return err
 	}
 	for i, l := range looks {
-		f := all[i]
-		for _, answer := range []redis.Cmder{f.size, f.oldest, f.newest, f.last, f.ttl} {
-			if _, failed := failed(answer.Err()); failed {
-				return k.usable(ctx, l.set, answer.Err())
-			}
+		a := all[i]
+		err := cmp.Or(a.size.Err(), a.oldest.Err(), a.newest.Err(), a.last.Err(), a.ttl.Err())
+		if l.found = err == nil; !l.found {
+			_ = k.usable(ctx, l.set, err)
+			continue
 		}
-		l.size, l.ttl = int(f.size.Val()), f.ttl.Val()
-		l.oldest, l.newest, l.last = firstScore(f.oldest), firstScore(f.newest), firstScore(f.last)
+		l.size, l.ttl = int(a.size.Val()), a.ttl.Val()
+		l.oldest, l.newest, l.last = firstScore(a.oldest), firstScore(a.newest), firstScore(a.last)
 	}
 	return nil
 }
@@ -105,7 +107,7 @@ func (k *keeper) tidy(ctx context.Context, l *look) error {
 		if err != nil || !changed {
 			return err
 		}
-		if err := k.find(ctx, l); err != nil {
+		if err := k.find(ctx, l); err != nil || !l.found {
 			return err
 		}
 	}

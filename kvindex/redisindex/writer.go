@@ -15,6 +15,9 @@ const (
 	// trips a second. flushRetry is the time after one that failed.
 	flushEvery = 12 * time.Millisecond
 	flushRetry = 100 * time.Millisecond
+	// retryEvery is how often commands are tried again that failed while others were done:
+	// one node of a cluster may be away for long.
+	retryEvery = 250 * time.Millisecond
 	// maxPending bounds the commands that are tried again, and maxTries how often one is
 	// that the server refuses.
 	maxPending = 20_000
@@ -27,9 +30,10 @@ const (
 type writer struct {
 	*Index
 
-	pending []write // to be done, or done again
-	taken   int     // uses that they come from
-	away    bool    // nothing was done at the last try
+	pending []write   // to be done again
+	retried time.Time // when they last were
+	taken   int       // uses that are not wholly written
+	away    bool      // nothing was done at the last try
 	teller  teller
 }
 
@@ -76,34 +80,46 @@ func (w *writer) flush(ctx context.Context) bool {
 	if !ok {
 		return false // not connected yet
 	}
-	if !w.away || len(w.pending) == 0 {
-		w.pending = append(w.pending, w.next(clock)...)
-	}
-	if len(w.pending) == 0 {
+	batch := w.due(clock)
+	if len(batch) == 0 {
 		return true
 	}
 	answers, err := w.store.pipeline(ctx, func(p redis.Pipeliner) {
-		for _, one := range w.pending {
+		for _, one := range batch {
 			one.send(ctx, p)
 		}
 	})
 	if w.away = err != nil; w.away {
+		w.pending = append(batch, w.pending...)
 		return false
 	}
 	w.counts.batches.Add(1)
-	w.counts.commands.Add(uint64(len(w.pending)))
-	if w.settle(answers); len(w.pending) > 0 {
-		return false
-	}
-	w.counts.written.Add(uint64(w.taken))
-	w.taken = 0
-	if since := w.news.found(); since != 0 {
-		w.rewrite(since)
+	w.counts.commands.Add(uint64(len(batch)))
+	w.settle(batch, answers)
+	if len(w.pending) == 0 {
+		w.counts.written.Add(uint64(w.taken))
+		w.taken = 0
+		if since := w.news.found(); since != 0 {
+			w.rewrite(since)
+		}
 	}
 	if w.queue.len() > 0 {
 		signal(w.queue.wake)
 	}
 	return true
+}
+
+// due returns the commands that are to be done now: those that failed, if it is time, and
+// what waits, unless Redis is away and there is enough to find that out with.
+func (w *writer) due(clock conversion) []write {
+	var batch []write
+	if now := time.Now(); w.away || now.Sub(w.retried) >= retryEvery {
+		batch, w.pending, w.retried = w.pending, nil, now
+	}
+	if !w.away || len(batch) == 0 {
+		batch = append(batch, w.next(clock)...)
+	}
+	return batch
 }
 
 // next turns what waits into commands. Sets come first, so that whoever reads them after a
@@ -154,35 +170,34 @@ func (w *writer) next(clock conversion) []write {
 }
 
 // settle keeps the commands that have to be tried again.
-func (w *writer) settle(answers []redis.Cmder) {
-	var again []write
-	for i, one := range w.pending {
-		kind, failed := failed(answers[i].Err())
-		switch {
-		case !failed:
+func (w *writer) settle(batch []write, answers []redis.Cmder) {
+	for i, one := range batch {
+		err := answers[i].Err()
+		kind, failed := failed(err)
+		if !failed {
 			if one.done != nil {
 				one.done(answers[i])
 			}
 			continue
-		case kind == WrongType:
-			again = append(again, unlinkWrite(one.key))
+		}
+		if kind == WrongType {
+			w.pending = append(w.pending, unlinkWrite(one.key))
 			w.counts.replaced.Add(1)
-		case kind.passes():
-			again = append(again, one)
+		}
+		if !kind.passes() {
+			one.tries++
+		}
+		if one.tries == maxTries {
+			w.config.Logger.Error("redis: the server refuses a command", slog.String("key", one.key), slog.String("error", err.Error()))
+			w.giveUp(one)
 			continue
 		}
-		if one.tries++; one.tries < maxTries {
-			again = append(again, one)
-			continue
-		}
-		w.config.Logger.Error("redis: the server refuses a command", slog.String("key", one.key), slog.String("error", answers[i].Err().Error()))
-		w.giveUp(one)
+		w.pending = append(w.pending, one)
 	}
-	for len(again) > maxPending {
-		w.giveUp(again[0])
-		again = again[1:]
+	for len(w.pending) > maxPending {
+		w.giveUp(w.pending[0])
+		w.pending = w.pending[1:]
 	}
-	w.pending = again
 }
 
 // giveUp notes that a command will not be done.
