@@ -72,8 +72,8 @@ func (k *keeper) turn(ctx context.Context) {
 	if n := len(k.allPools()); n != k.pools {
 		k.pools, k.poolAt = n, time.Time{}
 	}
-	if due(&k.poolAt, poolEvery) {
-		k.lookAtPools(ctx)
+	if due(&k.poolAt, poolEvery) && !k.lookAtPools(ctx) {
+		k.poolAt = time.Time{} // what comes back may have been emptied
 	}
 	if due(&k.listAt, listEvery) {
 		_ = k.list(ctx)
@@ -88,8 +88,9 @@ func (k *keeper) compareClocks(ctx context.Context) error {
 }
 
 // lookAtPools finds out whether Redis was emptied: the epoch is gone then. What this
-// router knows is written again, so that one that starts finds it.
-func (k *keeper) lookAtPools(ctx context.Context) {
+// router knows is written again, so that one that starts finds it. It reports whether Redis
+// answered.
+func (k *keeper) lookAtPools(ctx context.Context) bool {
 	type epoch struct {
 		created *redis.BoolCmd
 		value   *redis.StringCmd
@@ -106,7 +107,7 @@ func (k *keeper) lookAtPools(ctx context.Context) {
 		}
 	})
 	if err != nil {
-		return
+		return false
 	}
 	for p, found := range epochs {
 		if err := cmp.Or(found.created.Err(), found.value.Err()); err != nil {
@@ -119,6 +120,7 @@ func (k *keeper) lookAtPools(ctx context.Context) {
 			k.emptied(p)
 		}
 	}
+	return true
 }
 
 // emptied takes in that there was nothing in Redis of a pool.

@@ -82,7 +82,9 @@ func TestRestartOfRedis(t *testing.T) {
 	await(t, "they are cut off from each other", func() bool {
 		return a.Status().Sharing == router.Cut && b.Status().Sharing == router.Cut
 	})
+	emptied := a.Status().Emptied
 	server.Start()
+	await(t, "it is found empty", func() bool { return a.Status().Emptied > emptied })
 	a.awaitShared()
 	b.awaitShared()
 	b.awaitDepth(two, during, 30) // it waited in the queue
