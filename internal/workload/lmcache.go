@@ -66,6 +66,13 @@ func (b *traceBuilder) add(line *lmcacheLine) error {
 	if err != nil {
 		return fmt.Errorf(`"input": %w`, err)
 	}
+	size := requestMemory
+	for _, m := range messages {
+		size += messageMemory + len(m.Role) + len(m.Content)
+	}
+	if err := b.kept.keep(size); err != nil {
+		return err
+	}
 	b.append(*line.SessionID, time.Duration(*line.Timestamp)*time.Microsecond, Turn{
 		Messages:     messages,
 		Whole:        true,

@@ -38,6 +38,7 @@ func ReadMooncake(r io.Reader, load float64) (*Workload, error) {
 		return nil, err
 	}
 	var requests []BlockRequest
+	var kept memory
 	err := eachRecord(r, func(raw []byte) error {
 		var line mooncakeLine
 		if err := json.Unmarshal(raw, &line); err != nil {
@@ -51,7 +52,7 @@ func ReadMooncake(r io.Reader, load float64) (*Workload, error) {
 			return fmt.Errorf(`"timestamp": %v is before that of the line before`, *line.Timestamp)
 		}
 		requests = append(requests, request)
-		return nil
+		return kept.keep(requestMemory + idMemory*len(request.Blocks))
 	})
 	if err != nil {
 		return nil, err

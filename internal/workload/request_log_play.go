@@ -79,6 +79,7 @@ type logReading struct {
 	loggedBlocks
 	known       map[kvindex.Key]int32 // block by key
 	first, last time.Duration         // arrivals
+	kept        memory
 }
 
 func (l *logReading) add(r *LoggedRequest) error {
@@ -90,7 +91,7 @@ func (l *logReading) add(r *LoggedRequest) error {
 	if l.last-l.first > maxSpan {
 		return fmt.Errorf(`"arrived": %v is more than a year from a line before`, r.Arrived)
 	}
-	last := int32(noBlock)
+	last, before := int32(noBlock), len(l.blocks)
 	for i, key := range r.Keys {
 		block, known := l.known[key]
 		if !known {
@@ -114,7 +115,7 @@ func (l *logReading) add(r *LoggedRequest) error {
 		block: int32(r.BlockBytes), stream: int32(r.StreamBytes), //nolint:gosec // checked by the parser
 		prompt: reported(r.PromptTokens), output: reported(r.OutputTokens),
 	})
-	return nil
+	return l.kept.keep(requestMemory + blockMemory*(len(l.blocks)-before))
 }
 
 // settle puts the requests in order, and gives lengths in tokens to what has none.
@@ -132,7 +133,8 @@ func (l *logReading) settle(load float64) *loggedBlocks {
 		}
 		l.settleBlocks(r)
 	}
-	return &l.loggedBlocks
+	log := l.loggedBlocks // alone: what is only for reading is large
+	return &log
 }
 
 // bytesPerToken is the mean over all prompts of which both are known.

@@ -9,6 +9,7 @@ import (
 type traceBuilder struct {
 	byID     map[string]int
 	sessions []tracedSession
+	kept     memory
 }
 
 // tracedSession is a session as far as it has been read.

@@ -95,6 +95,7 @@ func ReadWeka(r io.Reader, c WekaConfig) (*Workload, error) {
 	}
 	trace := &wekaTrace{window: faster(c.Window, c.Load)}
 	requests := 0
+	var kept memory
 	err := eachRecord(r, func(raw []byte) error {
 		if trace.block == 0 {
 			return trace.readHeader(raw)
@@ -106,7 +107,7 @@ func ReadWeka(r io.Reader, c WekaConfig) (*Workload, error) {
 		session.own = nameOf(uint64(len(trace.sessions)), ^uint64(0))
 		requests += len(session.turns)
 		trace.sessions = append(trace.sessions, session)
-		return nil
+		return kept.keep(session.memory())
 	})
 	if err != nil {
 		return nil, err
@@ -222,6 +223,15 @@ func readRuns(rle []uint64, room int) ([]blockRun, error) {
 		runs = append(runs, blockRun{start, length})
 	}
 	return runs, nil
+}
+
+// memory is about what the session takes, in bytes.
+func (s *wekaSession) memory() int {
+	sum := requestMemory * (1 + len(s.turns))
+	for i := range s.turns {
+		sum += runMemory * len(s.turns[i].runs)
+	}
+	return sum
 }
 
 // blocks is how many blocks the prompt names.
