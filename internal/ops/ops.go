@@ -96,7 +96,7 @@ func (c *call) failed(err error) error {
 	case e.Code() == connect.CodeUnavailable && !connect.IsWireError(err):
 		return fmt.Errorf("no router answers at %s (--%s): %s", c.base(), c.flag, e.Message())
 	case e.Code() == connect.CodeUnimplemented, e.Code() == connect.CodeUnknown:
-		return fmt.Errorf("what answers at %s (--%s) is not the right port of a router: %s", c.base(), c.flag, e.Message())
+		return fmt.Errorf("what answers at %s (--%s) is not the right port of a router", c.base(), c.flag)
 	}
 	return errors.New(e.Message())
 }
