@@ -62,7 +62,11 @@ func cells(row Row) (names, values []string, err error) {
 		if _, brace := token.(json.Delim); brace {
 			continue
 		}
-		if text := fmt.Sprint(token); len(names) > len(values) {
+		text := ""
+		if token != nil { // an undefined figure is an empty cell
+			text = fmt.Sprint(token)
+		}
+		if len(names) > len(values) {
 			values = append(values, text)
 		} else {
 			names = append(names, text)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/warmroute/warmroute/internal/replay"
-	"github.com/warmroute/warmroute/router"
 )
 
 // remarks say what the figures mean, and what is wrong with them.
@@ -52,10 +51,11 @@ func (r *Run) name() string {
 	return fmt.Sprintf("%s at %s %s", r.Row.Strategy, r.Row.SweepKey, r.Row.SweepValue)
 }
 
-// appendBest names the best of the product's strategies among some runs, and how far the
-// oracle is ahead.
+// appendBest names the best of the product's strategies among some runs, how far the
+// oracle is ahead, and which of them do not compare because of their errors.
 func appendBest(lines []string, prefix string, runs []Run) []string {
-	best := fastest(runs, func(r Run) bool { return slices.Contains(router.Strategies(), r.Row.Strategy) })
+	ranked, failing := rank(runs)
+	best := fastest(ranked)
 	if best == nil {
 		return lines
 	}
@@ -66,22 +66,27 @@ func appendBest(lines []string, prefix string, runs []Run) []string {
 	}
 	text := fmt.Sprintf("%s best strategy by mean TTFT is %s: %s, P90 %s, hit rate %s.",
 		the, name, seconds(row.TTFTMean), seconds(row.TTFTP90), percent(row.HitRate))
-	oracle := fastest(runs, func(r Run) bool {
-		return r.Row.Strategy == string(replay.Oracle) && r.Row.SweepValue == row.SweepValue
-	})
-	if oracle != nil {
+	isOracle := func(r Run) bool {
+		return r.Row.Strategy == string(replay.Oracle) && r.Row.SweepValue == row.SweepValue && len(r.TTFT) > 0
+	}
+	if i := slices.IndexFunc(runs, isOracle); i >= 0 {
+		oracle := runs[i]
 		text += fmt.Sprintf(" Against ORACLE, which sees every cache and queue: mean TTFT %s, P90 %s, hit rate %s.",
 			relation(row.TTFTMean, oracle.Row.TTFTMean), relation(row.TTFTP90, oracle.Row.TTFTP90), points(row.HitRate, oracle.Row.HitRate))
 	}
-	return append(lines, text)
+	lines = append(lines, text)
+	if len(failing) > 0 {
+		lines = append(lines, leftOut(prefix, failing))
+	}
+	return lines
 }
 
-// fastest is the run of the least mean time to first token among those that are eligible
-// and brought answers, nil without any.
-func fastest(runs []Run, eligible func(Run) bool) *Run {
+// fastest is the run of the least mean time to first token among those that brought
+// answers, nil without any.
+func fastest(runs []Run) *Run {
 	var best *Run
 	for i, run := range runs {
-		if !eligible(run) || len(run.TTFT) == 0 {
+		if len(run.TTFT) == 0 {
 			continue
 		}
 		if best == nil || cmp.Or(cmp.Compare(run.Row.TTFTMean, best.Row.TTFTMean), cmp.Compare(run.Row.TTFTP90, best.Row.TTFTP90)) < 0 {

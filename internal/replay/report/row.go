@@ -41,9 +41,9 @@ type Row struct {
 	// 0–1.
 	OverflowShare float64 `json:"overflow_share"`
 	// Precision is how much of what the router expected to be cached was; Recall is how
-	// much of what was cached it had expected, 0–1.
-	Precision float64 `json:"precision"`
-	Recall    float64 `json:"recall"`
+	// much of what was cached it had expected, 0–1; nil where nothing was.
+	Precision *float64 `json:"precision"`
+	Recall    *float64 `json:"recall"`
 	// Seed makes the run repeatable.
 	Seed uint64 `json:"seed"`
 }
@@ -62,6 +62,11 @@ func (v Value) MarshalJSON() ([]byte, error) {
 // newRow takes the figures of a result.
 func newRow(strategy string, r *replay.Result) Row {
 	requests, prefilled := shares(r.Backends), shares(r.Prefilled())
+	expected, cached := 0, 0
+	for _, s := range r.Samples {
+		expected += s.Expected
+		cached += s.Cached
+	}
 	return Row{
 		Strategy:        strategy,
 		Requests:        r.Requests,
@@ -77,9 +82,18 @@ func newRow(strategy string, r *replay.Result) Row {
 		PrefillShareMin: figure(slices.Min(prefilled)),
 		PrefillShareMax: figure(slices.Max(prefilled)),
 		OverflowShare:   figure(r.OverflowShare()),
-		Precision:       figure(r.Precision()),
-		Recall:          figure(r.Recall()),
+		Precision:       shareOf(expected, r.Precision()),
+		Recall:          shareOf(cached, r.Recall()),
 	}
+}
+
+// shareOf is a share of some tokens, nil without any.
+func shareOf(tokens int, share float64) *float64 {
+	if tokens == 0 {
+		return nil
+	}
+	share = figure(share)
+	return &share
 }
 
 // figure rounds to six places, more than any of these quantities is worth.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,10 +23,41 @@ func TestRow(t *testing.T) {
 		HitRate: 0.6, TTFTP50: 0.4, TTFTP90: 0.8, TTFTP99: 0.8, TTFTMean: 0.375, RPS: 0.04,
 		ShareMin: 0.25, ShareMax: 0.75,
 		PrefillShareMin: 0.225, PrefillShareMax: 0.775, // 360 and 1,240 of 1,600 tokens
-		OverflowShare: 0.25, Precision: 0.75, Recall: 0.625,
+		OverflowShare: 0.25, Precision: new(0.75), Recall: new(0.625),
 	}
 	if diff := cmp.Diff(want, newRow("RANDOM", r)); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+// Nobody is right or wrong about nothing.
+func TestUndefinedFigures(t *testing.T) {
+	nothing := result(time.Second, 0, 0)
+	for i := range nothing.Samples {
+		nothing.Samples[i].Expected = 0
+	}
+	missed := result(time.Second, 0, 0)
+	for _, tc := range []struct {
+		result                 *replay.Result
+		inJSON, inCSV, inTable string
+	}{
+		{result: nothing, inJSON: `"precision": null, "recall": null, `, inCSV: ",,,7\n", inTable: " –       –\n"},
+		{result: missed, inJSON: `"precision": 0, "recall": null, `, inCSV: ",0,,7\n", inTable: " 0.000       –\n"},
+	} {
+		run := Summarize("RANDOM", tc.result)
+		run.Row.Seed = 7
+		r := &Report{Runs: []Run{run}}
+		var asJSON, asCSV, table strings.Builder
+		if err := errors.Join(r.JSON(&asJSON), r.CSV(&asCSV), r.Table(&table)); err != nil {
+			t.Fatal(err)
+		}
+		for got, want := range map[string]string{
+			strings.Join(strings.Fields(asJSON.String()), " "): tc.inJSON, asCSV.String(): tc.inCSV, table.String(): tc.inTable,
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in %s", want, got)
+			}
+		}
 	}
 }
 

@@ -27,8 +27,8 @@ func columns() []column {
 		{"requests per backend", "parts of the requests that the idlest and the busiest backend got", func(r Row) string { return span(r.ShareMin, r.ShareMax) }},
 		{"prefill per backend", "parts of the uncached tokens that the idlest and the busiest backend computed", func(r Row) string { return span(r.PrefillShareMin, r.PrefillShareMax) }},
 		{"overflow", "part of the requests that a better backend was too full for", func(r Row) string { return percent(r.OverflowShare) }},
-		{"precision", "how much of what the router expected to be cached was", func(r Row) string { return fmt.Sprintf("%.3f", r.Precision) }},
-		{"recall", "how much of what was cached the router had expected", func(r Row) string { return fmt.Sprintf("%.3f", r.Recall) }},
+		{"precision", "how much of what the router expected to be cached was", func(r Row) string { return fraction(r.Precision) }},
+		{"recall", "how much of what was cached the router had expected", func(r Row) string { return fraction(r.Recall) }},
 	}
 }
 
@@ -109,6 +109,14 @@ func writeAligned(out *strings.Builder, table [][]string, left int) {
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+// fraction writes a share that may be undefined.
+func fraction(share *float64) string {
+	if share == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.3f", *share)
+}
 
 func span(least, most float64) string { return fmt.Sprintf("%.1f–%.1f %%", 100*least, 100*most) }
 
