@@ -47,7 +47,7 @@ func Command() *cobra.Command {
 		Short: "Compare strategies and settings on a trace, in virtual time",
 		Long: `Sends the same requests once per strategy to a fleet of modelled engines, behind the
 router's own code, and prints what came of it. Time is virtual: an hour of a fleet takes
-seconds, and equal seeds give equal results.
+seconds, and equal seeds give equal results on machines of one architecture.
 
 The requests are generated (--workload) or read from a recorded trace (--trace), of which
 KIND says the format: ` + strings.Join(traceKinds(), ", ") + `. docs/replay.md says

@@ -2,16 +2,19 @@ package comparison
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/warmroute/warmroute/internal/replay"
 	"github.com/warmroute/warmroute/internal/replay/report"
 )
 
 // facts say under which conditions runs took place, in the order of importance. They leave
-// out what a sweep varies.
-func (s *scenario) facts(fleet replay.Config, runs []report.Run, swept string) []string {
+// out what a sweep varies. The fleets are those of all jobs, the first of which stands for all
+// where nothing is swept.
+func (s *scenario) facts(jobs []Job, runs []report.Run, swept string) []string {
+	fleet := jobs[0].Fleet
+	several := func(j Job) bool { return j.Fleet.Routers > 1 }
 	swept = strings.ReplaceAll(swept, "-", "_")
 	var facts []string
 	add := func(key, text string) {
@@ -22,7 +25,7 @@ func (s *scenario) facts(fleet replay.Config, runs []report.Run, swept string) [
 	add("", requests(runs))
 	add("load", fmt.Sprintf("load × %v", s.asked.load))
 	add("backends", fmt.Sprintf("%d backends", fleet.Backends))
-	if fleet.Routers > 1 {
+	if slices.ContainsFunc(jobs, several) {
 		add("routers", fmt.Sprintf("%d routers", fleet.Routers))
 		add("share_delay", sharing(fleet.ShareDelay))
 	}

@@ -41,7 +41,6 @@ func parseSweep(text string) (sweep, error) {
 // plan is all the runs of a comparison.
 type plan struct {
 	scenario   scenario
-	fleet      replay.Config // without a strategy; of the first value of a sweep
 	strategies []string
 	sweep      sweep
 	jobs       []Job // value by value, strategy by strategy
@@ -60,7 +59,7 @@ func newPlan(ctx context.Context, s scenario, strategies []string, over sweep, l
 		return nil, fmt.Errorf("--sweep: %d runs are more than %d", n, maxRuns)
 	}
 	opened := make(map[string]*workload.Workload) // by what is asked
-	for i, value := range values {
+	for _, value := range values {
 		world := s
 		if over.key != "" {
 			var err error
@@ -77,9 +76,6 @@ func newPlan(ctx context.Context, s scenario, strategies []string, over sweep, l
 			if opened[asked], err = world.asked.open(ctx); err != nil {
 				return nil, err
 			}
-		}
-		if i == 0 {
-			p.fleet = fleet
 		}
 		p.add(world, fleet, opened[asked], limit)
 	}
@@ -114,7 +110,7 @@ func (p *plan) run(ctx context.Context, told func(requests int)) (*report.Report
 	}
 	return &report.Report{
 		Title:   p.scenario.asked.title(),
-		Facts:   p.scenario.facts(p.fleet, runs, p.sweep.key),
+		Facts:   p.scenario.facts(p.jobs, runs, p.sweep.key),
 		Sweep:   report.Sweep{Key: p.sweep.key, Setting: slices.Contains(config.RoutingKeys(), p.sweep.key)},
 		Faults:  p.scenario.faults,
 		Runs:    runs,

@@ -6,7 +6,8 @@
 //	policies -only '^docs'
 //
 // A world is a line in worlds.go, a relation a line in relations.go. Equal code gives equal
-// files on any machine, so a change of policy shows in their diff.
+// files on machines of one architecture (others round multiply-adds otherwise), so a change of
+// policy shows in their diff.
 package main
 
 import (

@@ -15,7 +15,7 @@ the router's own code ([how](README.md)). Seven engines of the step model that t
 20 ns for each token of decoded context, 20 µs for each decoding sequence, 10,000 prefill tokens a second, at most 2,048
 tokens a step and 256 sequences), scraped every 5 s, from empty caches, seed 1. Times to first token in seconds over the whole run.
 
-` + "`make policy-bench`" + ` writes this page and [policies.csv](policies.csv) anew, the same on any machine. What the
+` + "`make policy-bench`" + ` writes this page and [policies.csv](policies.csv) anew, the same on machines of one architecture. What the
 columns mean: [replay.md](../replay.md).
 `
 
