@@ -208,3 +208,29 @@ func TestDrop(t *testing.T) {
 	a.see(again, keys)
 	b.awaitDepth(two, keys, 60)
 }
+
+// TestNamespaces: fleets with namespaces of their own, and routers whose keys have another
+// version, do not touch each other's.
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	named := func(name string) func(*Config) { return func(c *Config) { c.Namespace = name } }
+	a, b, c := launch(t, server.Addr, named("one")), launch(t, server.Addr, named("two")), launch(t, server.Addr, named("one"))
+	one, two, three := a.add("b1:80"), b.add("b1:80"), c.add("b1:80")
+	later := fmt.Sprintf("one:%d:{pool/0}:b1:80", kvindex.KeyVersion+1)
+	server.Do("ZADD", later, time.Now().UnixMicro(), "8 bytes!")
+	a.awaitShared()
+	b.awaitShared()
+	c.awaitShared()
+	keys := prompt("p", 50)
+	a.see(one, keys)
+	c.awaitDepth(three, keys, 50)
+	if got := b.Status(); b.depth(two, keys) != 0 || got.Received+got.Ignored != 0 || got.Peers != 0 {
+		t.Errorf("another fleet's router heard of it: %+v", got)
+	}
+	a.Drop(one)
+	c.awaitDepth(three, keys, 0)
+	if server.Do("ZCARD", later) != int64(1) {
+		t.Error("what belongs to another version is gone")
+	}
+}
