@@ -184,6 +184,14 @@ func (a *asked) title() string {
 	return kind + ": " + filepath.Base(file)
 }
 
+// more says how there would be more requests.
+func (a *asked) more() string {
+	if a.generated == "" {
+		return "the trace has none"
+	}
+	return fmt.Sprintf("raise --%[1]s-rate, --%[1]s-duration or --load", a.generated)
+}
+
 // estimate is how many requests there will be about, 0 when nobody can know.
 func (a *asked) estimate(w *workload.Workload) int {
 	switch {

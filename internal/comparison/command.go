@@ -66,11 +66,11 @@ and, as yardsticks, placements that only a replay has
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&s.asked.trace, "trace", "", "replay a recorded trace, `KIND:FILE` (plain or gzip)")
+	f.Var(&once{text: &s.asked.trace}, "trace", "replay a recorded trace, `KIND:FILE` (plain or gzip)")
 	f.StringVar(&s.asked.generated, "workload", "", "replay a generated workload, a `KIND`: "+strings.Join(generatedKinds(), ", "))
 	f.StringSliceVar(&o.strategies, "strategy", o.strategies, "compare these, `NAMES` by commas, in order")
 	f.StringArrayVar(&o.settings, "set", nil, "give a routing setting another value, `KEY=VALUE` as in the configuration file (repeat for more)")
-	f.StringVar(&o.sweep, "sweep", "", "compare values of a routing setting, or of a flag of the workload or the fleet, `KEY=V1,V2`")
+	f.Var(&once{text: &o.sweep}, "sweep", "compare values of a routing setting, or of a flag of the workload or the fleet, `KEY=V1,V2`")
 	f.StringArrayVar(&o.faults, "fault", nil, "let something happen to one engine, `\"t=TIME backend=N lose-cache|restart\"`, N from 0 (repeat for more)")
 	f.IntVar(&o.limit, "limit", 0, "end after that many requests (0: play all)")
 	f.StringVarP(&o.output, "output", "o", o.output, "print as `FORMAT`: table, json or csv")
@@ -172,7 +172,7 @@ func (o *options) plan(ctx context.Context, s scenario) (*plan, error) {
 			return nil, fmt.Errorf("--set: %q is not KEY=VALUE, with KEY one of %s", setting, strings.Join(config.RoutingKeys(), ", "))
 		}
 		if err := s.set(key, value); err != nil {
-			return nil, fmt.Errorf("--set: %w", err)
+			return nil, under("--set", err)
 		}
 	}
 	s.settings = o.settings

@@ -17,6 +17,9 @@ const referenceProfile = "reference"
 // 70B model on eight H100.
 const referenceKVTokens = 1_330_000
 
+// maxOverhead bounds what a request takes beside the model, so that times do not overflow.
+const maxOverhead = 10 * time.Minute
+
 // engine is what the flags say of each engine. What is 0 is the profile's.
 type engine struct {
 	profile          string
@@ -41,11 +44,14 @@ func (e engine) config() (enginesim.Config, error) {
 			return enginesim.Config{}, fmt.Errorf("--profile: %q is not one of %s", e.profile, profileNames())
 		}
 	}
-	if !(e.prefillRate >= 0 && e.prefillRate <= 1e9) {
+	if e.prefillRate != 0 && !(e.prefillRate >= 1 && e.prefillRate <= 1e9) {
 		return enginesim.Config{}, fmt.Errorf("--prefill-rate: must be in 1..1e9 tokens per second, or 0 for the profile's, is %v", e.prefillRate)
 	}
 	if e.prefillRate > 0 {
 		profile.PrefillPerToken, profile.AttentionPerPair = float64(time.Second)/e.prefillRate, 0
+	}
+	if e.overhead > maxOverhead {
+		return enginesim.Config{}, fmt.Errorf("--request-overhead: %v is more than %s", e.overhead, short(maxOverhead))
 	}
 	if e.overhead != 0 {
 		profile.RequestOverhead = e.overhead

@@ -12,27 +12,29 @@ import (
 // faultForm is how --fault is written.
 const faultForm = "t=1200s backend=3 lose-cache"
 
+// latestFault is further from the beginning than any run goes, 366 days.
+const latestFault = 366 * 24 * time.Hour
+
 // parseFault reads what happens to one engine once: t=1200s backend=3 lose-cache. Backends
 // count from 0.
 func parseFault(text string) (replay.Fault, error) {
-	f := replay.Fault{At: -1, Backend: -1}
-	kinds := 0
+	var f replay.Fault
+	times, backends, kinds := 0, 0, 0
 	for word := range strings.FieldsSeq(text) {
-		key, value, _ := strings.Cut(word, "=")
 		var err error
-		switch key {
-		case "t":
-			if f.At, err = time.ParseDuration(value); err == nil && f.At < 0 {
-				err = fmt.Errorf("%v is negative", f.At)
-			}
-		case "backend":
+		switch key, value, valued := strings.Cut(word, "="); {
+		case key == "t":
+			times++
+			f.At, err = parseMoment(value)
+		case key == "backend":
+			backends++
 			f.Backend, err = strconv.Atoi(value)
-		case replay.LoseCache.String():
+		case key == replay.LoseCache.String() && !valued:
+			kinds++
 			f.Kind = replay.LoseCache
+		case key == replay.Restart.String() && !valued:
 			kinds++
-		case replay.Restart.String():
 			f.Kind = replay.Restart
-			kinds++
 		default:
 			err = fmt.Errorf("%q is none of t=, backend=, %v, %v", word, replay.LoseCache, replay.Restart)
 		}
@@ -40,11 +42,20 @@ func parseFault(text string) (replay.Fault, error) {
 			return replay.Fault{}, fmt.Errorf("--fault %q: %w: write it like %q", text, err, faultForm)
 		}
 	}
-	if f.At < 0 || f.Backend < 0 || kinds != 1 {
-		return replay.Fault{}, fmt.Errorf("--fault %q: it needs a time, a backend and one of %v, %v: write it like %q",
+	if times != 1 || backends != 1 || kinds != 1 || f.Backend < 0 {
+		return replay.Fault{}, fmt.Errorf("--fault %q: it needs one time, one backend from 0 on and one of %v, %v: write it like %q",
 			text, replay.LoseCache, replay.Restart, faultForm)
 	}
 	return f, nil
+}
+
+// parseMoment reads when something happens.
+func parseMoment(text string) (time.Duration, error) {
+	at, err := time.ParseDuration(text)
+	if err == nil && (at < 0 || at > latestFault) {
+		err = fmt.Errorf("%v is not in 0..%s", at, short(latestFault))
+	}
+	return at, err
 }
 
 // faultText writes a fault as the flag takes it.

@@ -45,6 +45,8 @@ func TestParseFault(t *testing.T) {
 	for _, text := range []string{
 		"", "restart", "t=1s backend=1", "t=1s restart", "backend=1 restart", "t=1s backend=1 restart lose-cache",
 		"t=-1s backend=1 restart", "t=1s backend=-1 restart", "t=1s backend=x restart", "t=1s backend=1 explode", "t=1 backend=1 restart",
+		"t=1s backend=1 restart=5", "t=1s backend=1 lose-cache=no", "t=1s backend=1 restart=", "t=1s t=2s backend=1 restart",
+		"t=1s backend=1 backend=2 restart", "t=1s backend=1 restart restart", "t=8785h backend=1 restart",
 	} {
 		if got, err := parseFault(text); err == nil || !strings.Contains(err.Error(), faultForm) {
 			t.Errorf("%q is %v (%v)", text, got, err)
@@ -82,7 +84,7 @@ func TestParseNoise(t *testing.T) {
 func TestFaultsAndNoiseReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fault := replay.Fault{
-			At:      time.Duration(rapid.Int64Min(0).Draw(t, "at")),
+			At:      time.Duration(rapid.Int64Range(0, int64(latestFault)).Draw(t, "at")),
 			Backend: rapid.IntMin(0).Draw(t, "backend"),
 			Kind:    rapid.SampledFrom([]replay.FaultKind{replay.LoseCache, replay.Restart}).Draw(t, "kind"),
 		}
@@ -111,7 +113,7 @@ func TestParseSweep(t *testing.T) {
 	if got, err := parseSweep(""); err != nil || got.key != "" {
 		t.Errorf("nothing is %v (%v)", got, err)
 	}
-	for _, text := range []string{"load", "load=", "load=1,", "load=1,1"} {
+	for _, text := range []string{"load", "load=", "load=1,", "load=1,1", "=1,2", " =1,2"} {
 		if got, err := parseSweep(text); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/warmroute/warmroute/internal/cli"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/replay"
 	"github.com/warmroute/warmroute/internal/replay/report"
@@ -28,6 +29,9 @@ func parseSweep(text string) (sweep, error) {
 	}
 	key, list, _ := strings.Cut(text, "=")
 	s := sweep{key: strings.TrimSpace(key)}
+	if s.key == "" {
+		return sweep{}, fmt.Errorf("--sweep: %q names no key: it is KEY=VALUE,VALUE,…", text)
+	}
 	for value := range strings.SplitSeq(list, ",") {
 		value = strings.TrimSpace(value)
 		if value == "" || slices.Contains(s.values, value) {
@@ -64,7 +68,7 @@ func newPlan(ctx context.Context, s scenario, strategies []string, over sweep, l
 		if over.key != "" {
 			var err error
 			if world, err = s.with(over.key, value); err != nil {
-				return nil, fmt.Errorf("--sweep: %w", err)
+				return nil, under("--sweep", err)
 			}
 		}
 		fleet, err := world.fleet()
@@ -108,6 +112,9 @@ func (p *plan) run(ctx context.Context, told func(requests int)) (*report.Report
 	if err != nil {
 		return nil, err
 	}
+	if i := slices.IndexFunc(runs, func(r report.Run) bool { return r.Row.Requests == 0 }); i >= 0 {
+		return nil, cli.BadUsage(p.nothing(runs[i].Row))
+	}
 	return &report.Report{
 		Title:   p.scenario.asked.title(),
 		Facts:   p.scenario.facts(p.jobs, runs, p.sweep.key),
@@ -116,6 +123,15 @@ func (p *plan) run(ctx context.Context, told func(requests int)) (*report.Report
 		Runs:    runs,
 		Remarks: remarks(runs),
 	}, nil
+}
+
+// nothing is a run without any request, of which nobody learns anything.
+func (p *plan) nothing(row report.Row) error {
+	where := ""
+	if row.SweepKey != "" {
+		where = fmt.Sprintf(" with %s=%s", row.SweepKey, row.SweepValue)
+	}
+	return fmt.Errorf("there is not one request to send%s: %s", where, p.scenario.asked.more())
 }
 
 // remarks say what to do about requests that did not go well.

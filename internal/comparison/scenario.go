@@ -23,6 +23,9 @@ const scrapeEvery = 5 * time.Second
 const (
 	maxBackends = 256
 	maxRouters  = 64
+	// maxFleetBlocks are KV blocks of all engines together, of which each takes about
+	// 100 bytes when it is in use. 256 engines of the reference profile have fewer.
+	maxFleetBlocks = 1 << 25
 )
 
 // scenario is everything that a run depends on but the strategy.
@@ -164,7 +167,14 @@ func (s *scenario) fleet() (replay.Config, error) {
 		Routers: s.routers, ShareDelay: s.shareDelay, ScrapeEvery: scrapeEvery, StatedCapacity: s.stateCapacity,
 		Noise: noise, Faults: s.faults, Seed: s.seed,
 	}
-	return fleet, errors.Join(nameFlags(engine.Validate()), nameFlags(fleet.Validate()))
+	if err := errors.Join(nameFlags(engine.Validate()), nameFlags(fleet.Validate())); err != nil {
+		return replay.Config{}, err
+	}
+	if blocks := s.backends * (engine.KVTokens / engine.BlockSize); blocks > maxFleetBlocks {
+		return replay.Config{}, fmt.Errorf("--kv-tokens: %d backends of %d tokens in blocks of %d are %d blocks, more than %d, which fill gigabytes: lower --kv-tokens or --backends, or raise --block-size",
+			s.backends, engine.KVTokens, engine.BlockSize, blocks, maxFleetBlocks)
+	}
+	return fleet, nil
 }
 
 // nameFlags gives the fields that errors name first the names of their flags.
@@ -173,6 +183,16 @@ func nameFlags(err error) error {
 	for _, one := range config.Each(err) {
 		field, rest, _ := strings.Cut(one.Error(), ":")
 		all = append(all, errors.New(flagOfField(field)+":"+rest))
+	}
+	return errors.Join(all...)
+}
+
+// under names a flag in front of each of the errors that one joins, since each is a line of
+// its own on the terminal.
+func under(flag string, err error) error {
+	var all []error
+	for _, one := range config.Each(err) {
+		all = append(all, fmt.Errorf("%s: %w", flag, one))
 	}
 	return errors.Join(all...)
 }
