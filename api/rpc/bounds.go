@@ -40,11 +40,17 @@ type messages struct {
 	pace    intake.Pace
 	patient bool
 	n       int64
+	paced   time.Time // when the deadline was set last
 }
+
+// paceEvery is how long the deadline for reading is left as it is: setting it costs more
+// than reading what has arrived.
+const paceEvery = time.Second
 
 // Read implements [io.Reader]. Its errors have codes.
 func (m *messages) Read(p []byte) (int, error) {
-	if !m.patient {
+	if now := time.Now(); !m.patient && now.Sub(m.paced) >= paceEvery {
+		m.paced = now
 		m.pace.Send(m.n)
 	}
 	n, err := m.ReadCloser.Read(p)

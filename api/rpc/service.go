@@ -111,12 +111,20 @@ func orDefault[T int | int64 | time.Duration](value, fallback T) T {
 	return value
 }
 
+// compressFrom is the smallest answer that is compressed where its caller can take that, in
+// bytes: an explanation of a large pool may be as long.
+const compressFrom = 16 << 10
+
 // Register adds the service to mux, with health and reflection.
 func (s *Service) Register(mux *http.ServeMux) {
-	// A body in JSON is in base64, which takes four bytes for three.
-	limit := connect.WithReadMaxBytes(int(s.options.BodyBytes/3*4) + 1<<20)
+	limits := connect.WithHandlerOptions(
+		// A body in JSON is in base64, which takes four bytes for three.
+		connect.WithReadMaxBytes(int(s.options.BodyBytes/3*4)+1<<20),
+		// To compress an answer takes longer than to decide it.
+		connect.WithCompressMinBytes(compressFrom),
+	)
 	handle := func(path string, h http.Handler) { mux.Handle(path, s.bounded(h)) }
-	handle(warmroutev1connect.NewRoutingServiceHandler(s, limit, jsonCodecs()))
+	handle(warmroutev1connect.NewRoutingServiceHandler(s, limits, jsonCodecs()))
 	small := connect.WithReadMaxBytes(1 << 20)
 	handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(warmroutev1connect.RoutingServiceName), small))
 	reflector := grpcreflect.NewStaticReflector(warmroutev1connect.RoutingServiceName)
