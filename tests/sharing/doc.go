@@ -6,5 +6,6 @@
 // short; two variables make them longer:
 //
 //	WARMROUTE_OUTAGE=60s   how long each outage lasts
-//	WARMROUTE_FULL=1       a million prompts instead of some ten thousand, and real times to live
+//	WARMROUTE_FULL=1       a million prompts instead of some ten thousand, real times to live,
+//	                       and bounds that a machine meets that does nothing else
 package sharing

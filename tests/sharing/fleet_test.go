@@ -28,6 +28,15 @@ const patience = 30 * time.Second
 // full says that tests are to run at their full size.
 func full() bool { return os.Getenv("WARMROUTE_FULL") != "" }
 
+// within is the most that something may take. On a machine that others use as well, as it is
+// by default, that is five times as much as it should.
+func within(d time.Duration) time.Duration {
+	if full() {
+		return d
+	}
+	return 5 * d
+}
+
 // await waits for something that comes about by itself, and returns how long it took.
 func await(t testing.TB, what string, holds func() bool) time.Duration {
 	t.Helper()

@@ -152,7 +152,7 @@ func play(t *testing.T, doors []*door, documents, n, rate int) outcome {
 // them down; times are compared in [TestReplicasInVirtualTime].
 func TestRD10ReplicasBehindRoundRobin(t *testing.T) {
 	t.Parallel()
-	const documents, asked, rate, speed = 60, 300, 30, 10
+	const documents, asked, rate, speed = 60, 300, 25, 10
 	server := redistest.Start(t)
 	fleets := []struct {
 		name      string
@@ -182,8 +182,12 @@ func TestRD10ReplicasBehindRoundRobin(t *testing.T) {
 	}
 	one, shared := fleets[0], fleets[1]
 	t.Logf("TTFT at P90, four that share beside one: × %.2f", float64(shared.p90)/float64(one.p90))
-	if shared.hitRate < one.hitRate-mostLost {
-		t.Errorf("the hit rate falls by more than %.0f point", 100*mostLost)
+	lost := mostLost
+	if !full() {
+		lost = 3 * mostLost // a machine that is busy makes queues that are not the engines'
+	}
+	if shared.hitRate < one.hitRate-lost {
+		t.Errorf("the hit rate falls by more than %.0f points", 100*lost)
 	}
 }
 
