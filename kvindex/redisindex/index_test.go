@@ -51,7 +51,8 @@ func TestConvergence(t *testing.T) {
 	b.awaitDepth(two, first, 40)
 	b.see(two, second)
 	a.awaitDepth(one, second, maxPublished)
-	if got := a.Status(); got.Published != 1 || got.Received != 1 || got.Dropped != 0 || got.Peers != 1 {
+	await(t, "the other router's report is heard", func() bool { return a.Status().Peers == 1 })
+	if got := a.Status(); got.Published != 1 || got.Received != 1 || got.Dropped != 0 {
 		t.Errorf("status: %+v", got)
 	}
 }
