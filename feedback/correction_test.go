@@ -112,7 +112,7 @@ func TestCorrector(t *testing.T) {
 			{short(3, 112, 50), 113, feedback.Standing, 0},
 		}},
 		{"two in a row that find nothing are a loss", []step{
-			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{hit(1, 100, 0), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 60), 111, feedback.Void, 0},
 			{nothing(3, 112, 50), 113, feedback.LossMoved, 110},
 		}},
@@ -145,13 +145,13 @@ func TestCorrector(t *testing.T) {
 			{nothing(3, 112, 56), 113, feedback.Void, 0},
 		}},
 		{"an answer sent before the row began says nothing of it", []step{
-			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{hit(1, 100, 0), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 60), 111, feedback.Void, 0},
 			{hit(5, 105, 20), 112, feedback.Confirmed, 0},
 			{nothing(3, 113, 70), 114, feedback.LossMoved, 110},
 		}},
 		{"one sent since that found what is older ends it", []step{
-			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{hit(1, 100, 0), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 60), 111, feedback.Void, 0},
 			{hit(5, 111, 20), 112, feedback.Confirmed, 0},
 			{nothing(3, 113, 70), 114, feedback.Void, 0},
@@ -175,13 +175,13 @@ func TestCorrector(t *testing.T) {
 			{nothing(3, 602, 562), 603, feedback.Void, 0},
 		}},
 		{"what was computed anew confirms nothing that was there before", []step{
-			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{hit(1, 100, 0), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 80), 111, feedback.Void, 0},
 			{hit(2, 112, 111), 113, feedback.Confirmed, 0},
 			{nothing(3, 114, 70), 115, feedback.LossMoved, 110},
 		}},
 		{"finding a head that others share and nothing older is finding nothing", []step{
-			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{hit(1, 100, 0), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 60), 111, feedback.Void, 0},
 			{feedback.Claim{Dispatched: 112, Matched: chainOf(3, 100), Predicted: 6384, Observed: 1280, Fresh: 1280, EngineBlock: 16, Missing: 50}, 113, feedback.LossMoved, 110},
 		}},
@@ -202,7 +202,7 @@ func TestCorrector(t *testing.T) {
 			{nothing(2, 112, 60), 113, feedback.Void, 0},
 		}},
 		{"what was sent before the horizon moved says nothing new", []step{
-			{hit(1, 100, 10), 101, feedback.Confirmed, 0},
+			{hit(1, 100, 0), 101, feedback.Confirmed, 0},
 			{nothing(2, 110, 60), 120, feedback.Void, 0},
 			{nothing(3, 112, 50), 121, feedback.LossMoved, 110},
 			{nothing(4, 114, 50), 122, feedback.Stale, 110},

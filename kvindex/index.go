@@ -128,7 +128,7 @@ type Index interface {
 // find. Record alone stays with the router that recorded.
 type Shared interface {
 	Index
-	// Publish tells the other routers that a backend was sent keys at now, and so is about
-	// to hold them. It returns at once, and keeps no reference to keys.
+	// Publish tells the other routers that a backend holds keys, last used at now: its
+	// engine has begun to answer. It returns at once, and keeps no reference to keys.
 	Publish(h Holder, keys []Key, now Stamp)
 }

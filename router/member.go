@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
@@ -83,9 +84,8 @@ func (m *member) reports(route string) *feedback.Reporting {
 	return r
 }
 
-// fly records a decision's blocks as predicted, and tells other routers, so that what
-// arrives there meanwhile follows. They are in use until land.
-func (m *member) fly(index kvindex.Index, shared kvindex.Shared, d *Decision) {
+// fly records a decision's blocks as predicted. They are in use until land.
+func (m *member) fly(index kvindex.Index, d *Decision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone {
@@ -94,8 +94,16 @@ func (m *member) fly(index kvindex.Index, shared kvindex.Shared, d *Decision) {
 	m.head.sent(d.blocks, d.MatchedBlocks)
 	d.receipt = index.Record(m.holder, d.blocks, kvindex.Stamp(d.At.UnixNano()), kvindex.Predicted)
 	m.flying[d] = struct{}{}
-	if shared != nil {
-		shared.Publish(m.holder, d.blocks, d.receipt.Stamp)
+}
+
+// publish tells other routers that the backend holds a decision's blocks, unless they are
+// not in use any more. Told at dispatch, siblings would follow sooner, but an engine that
+// fails would be believed to hold what it refused, and nobody could take that back.
+func (m *member) publish(index kvindex.Shared, d *Decision, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, flying := m.flying[d]; flying && !m.gone {
+		index.Publish(m.holder, d.blocks, kvindex.Stamp(now.UnixNano()))
 	}
 }
 

@@ -97,9 +97,9 @@ func (x *sharedIndex) Publish(_ kvindex.Holder, keys []kvindex.Key, _ kvindex.St
 	x.published += len(keys)
 }
 
-// TestPublishedAtDispatch: a burst of siblings that comes to several routers follows the
-// first of them, which nobody has answered yet.
-func TestPublishedAtDispatch(t *testing.T) {
+// TestPublishedAtTheFirstByte: a prompt that the engine has begun to answer is told to the
+// others, once, and one that it never answered is not.
+func TestPublishedAtTheFirstByte(t *testing.T) {
 	x := &sharedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})}
 	r := New(Options{Index: x})
 	p, err := r.AddPool(spec("pool", nil, "http://b1:80"))
@@ -107,14 +107,22 @@ func TestPublishedAtDispatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Unix(2000, 0)
+	failed, err := r.Route(docRequest(p, "doc", now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Complete(failed, feedback.Outcome{Now: now, Result: feedback.Unavailable})
 	d, err := r.Route(docRequest(p, "doc", now))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x.published != 100 {
-		t.Errorf("%d blocks published at dispatch, want 100", x.published)
+	if x.published != 0 {
+		t.Fatalf("%d blocks published that nothing has come of", x.published)
 	}
 	r.FirstToken(d, now.Add(time.Second))
+	if x.published != 100 {
+		t.Errorf("%d blocks published at the first token, want 100", x.published)
+	}
 	r.Complete(d, feedback.Outcome{Now: now.Add(2 * time.Second), Result: feedback.Success, FirstByte: true})
 	if x.published != 100 {
 		t.Errorf("%d blocks published in all, want 100", x.published)

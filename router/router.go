@@ -136,7 +136,7 @@ func (r *Router) dispatch(d *Decision, req *Request) {
 		d.asked.noEvidence, d.blocks = true, nil
 	}
 	if len(d.blocks) > 0 {
-		m.fly(r.index, r.shared, d)
+		m.fly(r.index, d)
 	}
 }
 
@@ -199,6 +199,9 @@ func (r *Router) FirstToken(d *Decision, now time.Time) {
 	}
 	d.firstAt = now
 	d.prefillSince, d.prefillKnown = d.member.queue.FirstToken(&d.ticket, now)
+	if r.shared != nil {
+		d.member.publish(r.shared, d, now)
+	}
 }
 
 // Complete takes in what came of a decision: the slot is released, the index

@@ -18,6 +18,9 @@ const inFlightTokens = 30
 // recentFactor is how many times the mean of recent assignments is clearly more than it.
 const recentFactor = 1.12
 
+// spreadSlack is how many requests more the holders of a common head must have in flight.
+const spreadSlack = 1
+
 // loadSlack is how many requests a backend may have above load_factor × the mean.
 const loadSlack = 4
 
@@ -27,9 +30,10 @@ type candidate struct {
 	member *member
 	// match is how many leading blocks it is thought to hold.
 	match int
-	// reach is the match, or the common head where that is longer: what it holds, or will
-	// hold for everybody once it has computed it.
-	reach int
+	// reach is the match, or the common head where that is longer and those who hold it are
+	// busier: what it holds, or will hold for everybody once it has computed it. common is
+	// what of that head would be cached then, in tokens; 0 where it holds as much.
+	reach, common int
 	// held is the match in tokens; cached and uncached are the prompt's tokens
 	// predicted cached there, which what is known of the backend may lower, or not. A common
 	// head that it has still to compute does not count as uncached: that is done once.
@@ -55,6 +59,7 @@ type view struct {
 	candidates []candidate
 	prompt     int // estimated tokens of the prompt
 	leastBad   bool
+	head       int  // length of a common head of this prompt, in blocks; 0: it has none
 	unshared   bool // routers have to agree without hearing of each other
 	bounded    bool // bound holds
 	bound      float64
@@ -140,16 +145,16 @@ func (v *view) measure(p *Pool) {
 	for i := range v.candidates {
 		head = max(head, v.candidates[i].member.head.of(req.Blocks))
 	}
+	v.head = head
 	for i := range v.candidates {
 		c := &v.candidates[i]
 		if h := int(c.member.holder); h < len(v.depths) {
 			c.match = v.depths[h]
 		}
-		c.reach = max(c.match, head)
 		if c.match > 0 {
 			v.predict(c, bytesPerToken)
 		}
-		c.uncached = v.prompt - max(c.cached, v.common(c, bytesPerToken))
+		c.common = v.common(c, head, bytesPerToken)
 		c.queued = c.member.queued(req.Now)
 		c.limit = p.limit(c.member, v.config, req.Now)
 	}
@@ -188,12 +193,12 @@ func (v *view) predict(c *candidate, bytesPerToken float64) {
 
 // common is how many tokens of a common head a candidate will have cached once it has
 // computed it; 0 where it holds as much already.
-func (v *view) common(c *candidate, bytesPerToken float64) int {
-	if c.reach == c.match {
+func (v *view) common(c *candidate, head int, bytesPerToken float64) int {
+	if c.match >= head {
 		return 0
 	}
-	head := feedback.NewPredictor(bytesPerToken, c.member.blockTokens()).Cached(c.reach*v.config.BlockBytes, v.prompt)
-	return int(c.member.factor(v.request.Scope) * float64(head))
+	tokens := feedback.NewPredictor(bytesPerToken, c.member.blockTokens()).Cached(head*v.config.BlockBytes, v.prompt)
+	return int(c.member.factor(v.request.Scope) * float64(tokens))
 }
 
 // refresh reads the load again and decides who is full.
@@ -212,6 +217,25 @@ func (v *view) refresh() {
 	for i := range v.candidates {
 		c := &v.candidates[i]
 		c.full = !v.fits(c) || c.load() > bound
+	}
+	v.spread()
+}
+
+// spread lets a common head count as held where those who hold it are busier. While one of
+// them is not, there is no reason to compute it again.
+func (v *view) spread() {
+	idlest := math.Inf(1)
+	for i := range v.candidates {
+		if c := &v.candidates[i]; c.match >= v.head {
+			idlest = min(idlest, c.load())
+		}
+	}
+	for i := range v.candidates {
+		c := &v.candidates[i]
+		c.reach, c.uncached = c.match, v.prompt-c.cached
+		if c.match < v.head && idlest > c.load()+spreadSlack {
+			c.reach, c.uncached = v.head, v.prompt-max(c.cached, c.common)
+		}
 	}
 }
 
