@@ -103,6 +103,7 @@ func (s *Server) Start() {
 	// Not the test's context: a server outlives the clean-ups that still need it.
 	s.process = exec.CommandContext(context.Background(), s.program, s.args...)
 	s.process.Stdout, s.process.Stderr = &s.output, &s.output
+	s.process.SysProcAttr = attr()
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
 	}
