@@ -92,7 +92,8 @@ func (r Ruling) Moved() bool { return r == ShortfallMoved || r == LossMoved }
 type Corrector struct {
 	mu        sync.Mutex
 	past      [window]testimony // a ring, past[seen%window] is the next to be written
-	seen      int               // pieces of evidence so far
+	seen      int               // pieces of evidence that were kept so far
+	judged    int               // and of all
 	confirmed bool              // the backend ever confirmed a hit
 	retention retention
 	horizon   kvindex.Stamp
@@ -107,6 +108,7 @@ type testimony struct {
 	at         kvindex.Stamp // confirmed: last use vouched for; standing: last use claimed gone
 	found      kvindex.Stamp // last use of the deepest block that was found; 0: none that matters
 	dispatched kvindex.Stamp
+	nth        int     // among all pieces of evidence
 	nothing    bool    // nothing was found of at least lossBlocks engine blocks
 	doubt      float64 // how little eviction explains that, 0..1
 }
@@ -120,7 +122,8 @@ func (t *testimony) unused() kvindex.Stamp { return t.dispatched - t.at }
 func (c *Corrector) Judge(claim Claim, now kvindex.Stamp) (Ruling, kvindex.Stamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := testimony{chain: claim.Matched, dispatched: claim.Dispatched}
+	c.judged++
+	t := testimony{chain: claim.Matched, dispatched: claim.Dispatched, nth: c.judged}
 	var horizon kvindex.Stamp
 	switch {
 	case claim.confirmed():
@@ -206,7 +209,7 @@ func (c *Corrector) lossBegan(t *testimony) kvindex.Stamp {
 		}
 		three := len(row) == lossRow
 		if doubt >= lossDoubt && (three || least >= lossShare) || three && doubt >= lossRest && len(found) == 0 {
-			return began
+			return p.dispatched
 		}
 	}
 	return 0
@@ -251,7 +254,7 @@ func (c *Corrector) secondWitness(t *testimony) *testimony {
 		if p == nil {
 			return nil
 		}
-		if p.ruling == Standing && p.chain.other(t.chain) && !c.contradicted(p) {
+		if p.ruling == Standing && t.nth-p.nth <= window && p.chain.other(t.chain) && !c.contradicted(p) {
 			return p
 		}
 	}

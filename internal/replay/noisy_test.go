@@ -38,25 +38,30 @@ func TestNoisyWorld(t *testing.T) {
 	if got := closed.Precision(); got < 0.91 {
 		t.Errorf("precision is %.4f, want 0.91 at least", got)
 	}
-	hours := closed.Duration.Hours()
-	if got := float64(closed.FalseMoves()) / hours; got > 3 {
-		t.Errorf("%.1f false moves of a horizon an hour, want 3 at most", got)
-	}
 	harmless(t, closed, open)
 	if len(closed.Recoveries) != closed.Requests/c.Noise.FaultEvery {
 		t.Errorf("%d faults in %d requests", len(closed.Recoveries), closed.Requests)
 	}
 }
 
-// TestNoisyWorlds: other seeds, for 20 minutes.
+// TestNoisyWorlds: other seeds. An hour has about two false moves of a horizon, and chance
+// makes none or four of them: they are counted over all.
 func TestNoisyWorlds(t *testing.T) {
 	var plays []*play
-	for seed := range uint64(2) {
+	for seed := range uint64(4) {
 		c, d := noisyConfig()
-		c.Seed, c.Audit, d.Duration = seed+2, false, d.Duration/3
+		c.Seed = seed + 1
 		plays = append(plays, noisyPlays(c, d)...)
 	}
 	playAll(t, plays...)
+	moves, hours := 0, 0.0
+	for i := 0; i < len(plays); i += 2 {
+		moves += plays[i].result.FalseMoves()
+		hours += plays[i].result.Duration.Hours()
+	}
+	if got := float64(moves) / hours; got > 3 {
+		t.Errorf("%.1f false moves of a horizon an hour, want 3 at most", got)
+	}
 	t.Log("                   ", Header)
 	for i := 0; i < len(plays); i += 2 {
 		closed, open := plays[i], plays[i+1]
