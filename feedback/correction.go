@@ -20,7 +20,7 @@ const (
 	// In replays of a noisy fleet the losses that happened mostly add up to more, and what was
 	// not a loss to 0.5 and less, but for coincidences.
 	lossDoubt = 0.85
-	lossShare = 0.15
+	lossShare = 0.2
 	lossRest  = 0.05
 	// lateDoubt is how little eviction would have explained a miss for a hit to say nothing,
 	// unless it refutes that the cache was lost: a head that all prompts share is found again and again, a moment after it was
