@@ -97,7 +97,7 @@ var layers = []place{
 
 	// Programs and tests.
 	{path: "internal/gateway", layer: 5, kind: command}, // the router put together, for the program, the demo and the tests
-	{path: "internal/cli", layer: 5, kind: command}, // what the subcommands share
+	{path: "internal/cli", layer: 5, kind: command},     // what the subcommands share
 	{path: "internal/comparison", layer: 5, kind: command},
 	{path: "internal/demo", layer: 5, kind: command},
 	{path: "internal/ops", layer: 5, kind: command},
