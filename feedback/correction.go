@@ -22,6 +22,10 @@ const (
 	lossDoubt = 0.85
 	lossShare = 0.2
 	lossRest  = 0.05
+	// voidDoubt is how little eviction must explain a shortfall for it to be void whatever the
+	// last pieces of evidence were: a scope that the engine renders otherwise goes on claiming
+	// that what is there is gone.
+	voidDoubt = 0.2
 	// lateDoubt is how little eviction would have explained a miss for a hit to say nothing,
 	// unless it refutes that the cache was lost: a head that all prompts share is found again and again, a moment after it was
 	// last used, and would leave no room for what has something to say.
@@ -235,6 +239,9 @@ func (c *Corrector) refutes(t *testimony) bool {
 // contradicted reports whether another chain has confirmed something that had been unused
 // for as long as what t claims to be gone, or longer. c.mu is held.
 func (c *Corrector) contradicted(t *testimony) bool {
+	if c.retention.doubt(t.unused(), t.dispatched) > voidDoubt {
+		return true
+	}
 	for i := 1; i <= window; i++ {
 		p := c.previous(i)
 		if p == nil {

@@ -207,7 +207,7 @@ func TestCorrector(t *testing.T) {
 			{nothing(3, 112, 50), 121, feedback.LossMoved, 110},
 			{nothing(4, 114, 50), 122, feedback.Stale, 110},
 			{nothing(5, 118, 50), 123, feedback.Stale, 110},
-			{nothing(6, 130, 125), 131, feedback.Standing, 110},
+			{nothing(6, 130, 125), 131, feedback.Void, 110},
 			{nothing(7, 132, 126), 133, feedback.LossMoved, 130},
 		}},
 		{"after a move a claim that reaches further still stands", []step{

@@ -46,10 +46,19 @@ func TestRenderingMismatch(t *testing.T) {
 	}
 	t.Logf("%s; %d entries of %d; expected of the odd tenant: %d tokens a request; precision of the others %.3f",
 		r.Events(), entries, capacity, expected/max(len(odd.Samples), 1), even.Precision())
-	if r.FalseMoves() > 3 {
-		t.Errorf("%d false moves", r.FalseMoves())
+	// A fifth of the traffic claims to have lost what is there. It may move horizons, a
+	// little: of what is as old as anything that is held.
+	forgotten := 0
+	for _, m := range r.Moves {
+		if m.False() {
+			forgotten += m.Forgotten
+		}
 	}
-	if entries < capacity/2 {
+	t.Logf("%d false moves in %v, of %d entries", r.FalseMoves(), r.Duration, forgotten)
+	if forgotten > capacity/5 {
+		t.Errorf("false moves made %d entries forgotten, and all three lists hold %d", forgotten, capacity)
+	}
+	if entries < capacity*9/10 {
 		t.Errorf("the index holds %d entries of %d", entries, capacity)
 	}
 	if got := even.Precision(); got < 0.95 {
