@@ -90,7 +90,11 @@ func try(ctx context.Context, client redis.UniversalClient, key string) error {
 			return fmt.Errorf("%s: %w", strings.ToUpper(answer.Name()), answer.Err())
 		}
 	}
-	return nil
+	if err := client.Set(ctx, key, "1", MinTTL).Err(); err != nil {
+		return err
+	}
+	_, err = removeForeign(ctx, client, key)
+	return err
 }
 
 // facts are what a server says of itself, by name; none where it does not.

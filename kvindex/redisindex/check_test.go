@@ -20,7 +20,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	run("ACL", "SETUSER", "reader", "on", ">x", "~*", "+@all", "-xadd")
-	run("ACL", "SETUSER", "warmroute", "on", ">y", "~warmroute:*", "+@read", "+@write", "+@connection", "+time", "+info") // as the manual has it
+	run("ACL", "SETUSER", "warmroute", "on", ">y", "~warmroute:*", "+@read", "+@write", "+@connection", "+@transaction", "+time", "+info") // as the manual has it
 	if _, err := Check(t.Context(), Config{Addresses: []string{server.Addr}, Username: "warmroute", Password: "y"}); err != nil {
 		t.Errorf("with the permissions that the manual asks for: %v", err)
 	}

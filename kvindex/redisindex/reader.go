@@ -3,7 +3,6 @@ package redisindex
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -24,9 +23,10 @@ const (
 	readRecords = 64
 	// readRetry is the shortest and half the longest time after a read that failed.
 	readRetry = 250 * time.Millisecond
-	// overlap is how much of the stream from before a read of the sets is read again in a
-	// cluster, whose nodes do not write in step.
-	overlap = time.Second
+	// overlap is how much of the stream from before a read of the sets is read as well: what
+	// it tells may not be in all of them yet, where the nodes of a cluster do not write in
+	// step, or writing to some had to be tried again.
+	overlap = 5 * time.Second
 	// echoLimit is how long it may take until this router reads back what it wrote. When
 	// writing goes well and nothing comes back, it reads from the wrong server.
 	echoLimit = 5 * time.Second
@@ -38,7 +38,7 @@ func (x *Index) follow(ctx context.Context) {
 	defer readers.Wait()
 	for {
 		for _, p := range x.unfollowed() {
-			readers.Go(func() { (&reader{Index: x, pool: p}).run(ctx) })
+			readers.Go(func() { (&reader{Index: x, pool: p, late: make(late)}).run(ctx) })
 		}
 		select {
 		case <-ctx.Done():
@@ -66,9 +66,11 @@ func (x *Index) unfollowed() []*pool {
 type reader struct {
 	*Index
 
-	pool *pool
-	last string    // id of the last record that was read; "" before any
-	back time.Time // when what this router wrote last came back, or reading began
+	pool  *pool
+	last  string    // id of the last record that was read; "" before any
+	until string    // id of the last record that there was when the reader connected
+	late  late      // what the records up to that one tell, to be merged after it
+	back  time.Time // when what this router wrote last came back, or reading began
 }
 
 // run connects and follows, over and over, until ctx ends.
@@ -124,10 +126,7 @@ func (r *reader) connect(ctx context.Context) error {
 	first, last := idOf(oldest), idOf(newest)
 	switch {
 	case r.last == "":
-		r.last = last
-		if r.config.Cluster {
-			r.last = rewind(last)
-		}
+		r.last = rewind(last)
 		r.restoreAll()
 	case before(last, r.last):
 		r.last = "0-0" // it is another stream than before
@@ -136,6 +135,7 @@ func (r *reader) connect(ctx context.Context) error {
 		r.counts.gaps.Add(1)
 		r.restoreAll()
 	}
+	r.until = last
 	p.noted.Store(true)
 	signal(r.tasks.wake)
 	r.back = r.config.Now()
@@ -195,13 +195,20 @@ func (r *reader) read(ctx context.Context) error {
 	if _, failed := r.store.note(err); failed {
 		return r.usable(ctx, r.pool.stream, err)
 	}
-	r.counts.lastRead.Store(0)
+	records := 0
 	for _, s := range streams {
-		r.counts.lastRead.Store(int64(len(s.Messages)))
+		records += len(s.Messages)
 		for _, record := range s.Messages {
+			if before(r.until, record.ID) {
+				r.mergeLate(r.late)
+			}
 			r.take(record)
 			r.last = record.ID
 		}
+	}
+	r.counts.lastRead.Store(int64(records))
+	if records == 0 || !before(r.last, r.until) {
+		r.mergeLate(r.late)
 	}
 	if written := time.Unix(0, r.pool.written.Load()); written.Sub(r.back) > echoLimit {
 		r.store.renew()
@@ -230,34 +237,34 @@ func (r *reader) take(record redis.XMessage) {
 		r.moved(r.pool, h)
 	}
 	for _, c := range m.chains {
-		r.learn(r.pool, c)
+		r.learn(c, !before(r.until, record.ID))
 	}
 	if m.report != nil {
 		r.peers.put(peerPool{m.replica, r.pool.name}, r.reportOf(m.report))
 	}
 }
 
-// learn takes in that another router saw a backend hold a chain.
-func (x *Index) learn(p *pool, c chain) {
-	clock, ok := x.clock.conversion()
+// learn takes in that another router saw a backend hold a chain, and told so before this
+// one listened where that is late.
+func (r *reader) learn(c chain, late bool) {
+	clock, ok := r.clock.conversion()
 	if !ok {
 		return
 	}
 	// Within the lock no number can become another backend's.
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	b := p.backends[c.backend]
-	if b == nil || c.last <= moment(b.horizon.Load()) {
-		x.counts.ignored.Add(1)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	b := r.pool.backends[c.backend]
+	if b == nil || c.last <= moment(b.horizon.Load()) || clock.local(c.last) <= b.born {
+		r.counts.ignored.Add(1)
 		return
 	}
-	last := clock.local(min(c.last, x.clock.fleetNow()))
-	if last <= b.born {
-		x.counts.ignored.Add(1)
+	r.counts.received.Add(1)
+	if late {
+		r.late.add(b, c)
 		return
 	}
-	x.Memory.Record(b.holder, c.keys, last, kvindex.Observed)
-	x.counts.received.Add(1)
+	r.Memory.Record(b.holder, c.keys, clock.local(min(c.last, r.clock.fleetNow())), kvindex.Observed)
 }
 
 // moved takes in where another router has a backend's horizon.
@@ -290,18 +297,4 @@ func (r *reader) reportOf(m *report) router.PeerReport {
 		report.Loads = append(report.Loads, one)
 	}
 	return report
-}
-
-// usable returns an error, after it has removed what of a wrong type is kept under a key
-// of ours.
-func (x *Index) usable(ctx context.Context, key string, err error) error {
-	kind, failed := failed(err)
-	if !failed || kind != WrongType {
-		return err
-	}
-	x.counts.replaced.Add(1)
-	x.config.Logger.Warn("redis: something else was kept under a key of ours; it is removed", slog.String("key", key))
-	return errors.Join(err, x.store.exchange(ctx, func(ctx context.Context, client redis.UniversalClient) error {
-		return client.Unlink(ctx, key).Err()
-	}))
 }

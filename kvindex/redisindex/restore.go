@@ -1,7 +1,6 @@
 package redisindex
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -45,27 +44,14 @@ func (x *Index) restore(ctx context.Context) {
 
 func (x *Index) perform(ctx context.Context, b *backend, t task) error {
 	if t.restore {
-		entries, err := x.readSets(ctx, b)
-		if err != nil {
+		if err := x.readSets(ctx, b); err != nil {
 			return err
 		}
-		if b.gone.Load() {
-			return nil
-		}
-		x.Memory.Restore(b.holder, entries)
-		x.counts.restored.Add(uint64(len(entries)))
-		x.counts.restores.Add(1)
 	}
 	if t.rewrite {
 		return x.writeSets(ctx, b, t.since)
 	}
 	return nil
-}
-
-// scored is a block in a set.
-type scored struct {
-	key  kvindex.Key
-	last moment
 }
 
 // setReader reads the sets of one backend side by side, newest first.
@@ -80,31 +66,30 @@ type setReader struct {
 	blocks  []scored
 }
 
-// readSets returns what Redis knows of a backend, oldest first, as much as the memory
+// readSets merges into the memory what Redis knows of a backend, as much as the memory
 // takes. What lies below the newest of the old ends that were reached is left out: there,
 // one set has blocks whose parents another one has not.
-func (x *Index) readSets(ctx context.Context, b *backend) ([]kvindex.Entry, error) {
+func (x *Index) readSets(ctx context.Context, b *backend) error {
 	clock, ok := x.clock.conversion()
 	if !ok {
-		return nil, errNoClock
+		return errNoClock
 	}
 	r := &setReader{Index: x, backend: b, bound: x.setBound(b)}
 	if err := r.begin(ctx, clock); err != nil {
-		return nil, err
+		return err
 	}
 	for slices.Contains(r.done[:], false) {
 		if err := r.more(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	r.blocks = slices.DeleteFunc(r.blocks, func(s scored) bool { return s.last <= r.cut })
-	slices.SortFunc(r.blocks, func(a, b scored) int { return cmp.Compare(a.last, b.last) })
-	now := x.clock.fleetNow()
-	entries := make([]kvindex.Entry, len(r.blocks))
-	for i, s := range r.blocks {
-		entries[i] = kvindex.Entry{Key: s.key, LastUse: clock.local(min(s.last, now))}
+	if b.gone.Load() {
+		return nil
 	}
-	return entries, nil
+	r.blocks = slices.DeleteFunc(r.blocks, func(s scored) bool { return s.last <= r.cut })
+	x.counts.restored.Add(uint64(x.merge(b, r.blocks, clock)))
+	x.counts.restores.Add(1)
+	return nil
 }
 
 // begin finds out how old is too old.

@@ -168,6 +168,7 @@ func TestSkewedClocks(t *testing.T) {
 	old, recent := prompt("old", 30), prompt("recent", 30)
 	a.see(one, old)
 	b.awaitDepth(two, old, 30)
+	await(t, "the stream has told of it, too", func() bool { return b.Status().Received == 1 })
 	at := time.Now()
 	horizon := a.config.Now()
 	await(t, "time passes", func() bool { return time.Since(at) > 5*time.Millisecond })

@@ -118,6 +118,8 @@ func TestUnevenSets(t *testing.T) {
 	if l.size > before/2+1 {
 		t.Errorf("%d of %d blocks are left in the set, want half", l.size, before)
 	}
+	a.stop()
+	server.Do("DEL", "warmroute:1:{pool}:stream") // it still tells of everything
 	c := launch(t, server.Addr)
 	h = c.add("b1:80")
 	c.awaitDepth(h, all[19], 200)

@@ -412,7 +412,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%s before %s: %v", tc.a, tc.b, got)
 		}
 	}
-	if got := rewind("5000-7"); got != "4000-0" {
+	if got := rewind("9000-7"); got != "4000-0" {
 		t.Errorf("rewind: %s", got)
 	}
 	if got := rewind("500-7"); got != "0-0" {

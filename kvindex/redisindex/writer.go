@@ -95,7 +95,7 @@ func (w *writer) flush(ctx context.Context) bool {
 	}
 	w.counts.batches.Add(1)
 	w.counts.commands.Add(uint64(len(batch)))
-	w.settle(batch, answers)
+	w.settle(ctx, batch, answers)
 	if len(w.pending) == 0 {
 		w.counts.written.Add(uint64(w.taken))
 		w.taken = 0
@@ -170,7 +170,7 @@ func (w *writer) next(clock conversion) []write {
 }
 
 // settle keeps the commands that have to be tried again.
-func (w *writer) settle(batch []write, answers []redis.Cmder) {
+func (w *writer) settle(ctx context.Context, batch []write, answers []redis.Cmder) {
 	for i, one := range batch {
 		err := answers[i].Err()
 		kind, failed := failed(err)
@@ -180,10 +180,7 @@ func (w *writer) settle(batch []write, answers []redis.Cmder) {
 			}
 			continue
 		}
-		if kind == WrongType {
-			w.pending = append(w.pending, unlinkWrite(one.key))
-			w.counts.replaced.Add(1)
-		}
+		err = w.usable(ctx, one.key, err)
 		if !kind.passes() {
 			one.tries++
 		}
