@@ -27,8 +27,9 @@ const (
 	// that what is there is gone.
 	voidDoubt = 0.2
 	// lateDoubt is how little eviction would have explained a miss for a hit to say nothing,
-	// unless it refutes that the cache was lost: a head that all prompts share is found again and again, a moment after it was
-	// last used, and would leave no room for what has something to say.
+	// unless it refutes that the cache was lost: a head that all prompts share is found
+	// again and again, a moment after it was last used, and would leave no room for what
+	// has something to say.
 	lateDoubt = 0.95
 	// hopelessAfter is how many pieces of evidence without a single confirmation make
 	// a backend one that does not cache, or whose cache cannot be followed.
@@ -44,7 +45,8 @@ const (
 	Confirmed Ruling = iota
 	// Standing: it found less; one claim alone moves nothing.
 	Standing
-	// Void: it found less, but another chain has confirmed something unused for longer.
+	// Void: it found less, but another chain has confirmed something unused for as long, or
+	// something unused for clearly longer was lately found.
 	Void
 	// Stale: it found less, but was sent before the horizon last moved, and claims no
 	// more than is known.
@@ -237,7 +239,8 @@ func (c *Corrector) refutes(t *testimony) bool {
 }
 
 // contradicted reports whether another chain has confirmed something that had been unused
-// for as long as what t claims to be gone, or longer. c.mu is held.
+// for as long as what t claims to be gone, or anything unused for clearly longer was lately
+// found. c.mu is held.
 func (c *Corrector) contradicted(t *testimony) bool {
 	if c.retention.doubt(t.unused(), t.dispatched) > voidDoubt {
 		return true

@@ -15,23 +15,23 @@ const (
 // cache that evicts what was least recently used keeps everything up to some age, which
 // changes slowly. The zero value knows nothing.
 type retention struct {
-	found [agesKept]found // a ring
-	count int
+	sightings [agesKept]sighting // a ring
+	count     int
 }
 
-// found is that something unused for age was found at a moment.
-type found struct{ age, at kvindex.Stamp }
+// sighting is that something unused for age was found at a moment.
+type sighting struct{ age, at kvindex.Stamp }
 
 // confirmed takes in that something unused for age was found at now.
 func (r *retention) confirmed(age, now kvindex.Stamp) {
-	r.found[r.count%agesKept] = found{age, now}
+	r.sightings[r.count%agesKept] = sighting{age, now}
 	r.count++
 }
 
 // cut takes in that nothing unused for age or longer is kept any more.
 func (r *retention) cut(age kvindex.Stamp) {
-	for i := range r.found {
-		r.found[i].age = min(r.found[i].age, age)
+	for i := range r.sightings {
+		r.sightings[i].age = min(r.sightings[i].age, age)
 	}
 }
 
@@ -39,9 +39,9 @@ func (r *retention) cut(age kvindex.Stamp) {
 // where nothing as old was lately found, near 1 where much older was.
 func (r *retention) doubt(age, now kvindex.Stamp) float64 {
 	longest := kvindex.Stamp(0)
-	for _, f := range r.found {
-		if now-f.at <= ageCounts*f.age {
-			longest = max(longest, f.age)
+	for _, s := range r.sightings {
+		if now-s.at <= ageCounts*s.age {
+			longest = max(longest, s.age)
 		}
 	}
 	if longest <= 0 {

@@ -17,7 +17,8 @@ const (
 // and end their match with: the system prompt of the one application that everybody uses.
 // Whoever follows the longest match alone leaves such traffic to the few backends that
 // happened to compute the head; but a backend computes it once, and every later request
-// profits. So it counts as held by all where the holders are busier ([view.spread]). It is found by majority vote (Boyer and Moore, 1981).
+// profits. So it counts as held by all where the holders are busier ([view.spread]). It is
+// found by majority vote (Boyer and Moore, 1981).
 //
 // The zero value knows none. Votes are cast one at a time; readers need no lock.
 type commonHead struct {

@@ -18,7 +18,8 @@ const (
 	fullShare = 0.9
 	// narrowStep is the part by which a bound shrinks at most when answers show that the
 	// engine holds less than the index believes, doubled likewise, and narrowMargin the part
-	// of what is left that it shrinks to. Without it a bound of 1.15 × the truth leaves 13 % of the entries untrue:
+	// of what is left that it shrinks to. Without it a bound of 1.15 × the truth leaves 13 % of
+	// the entries untrue:
 	// in replay (docs/benchmarks/feedback.md) it takes precision from 0.91 to 0.98 and costs
 	// no hits.
 	narrowStep      = 0.05

@@ -19,8 +19,8 @@ type member struct {
 	hash    uint64 // of the id, for rendezvous
 	queue   feedback.PrefillQueue
 	recent  recent
-	peers   peers
-	head    commonHead // votes are cast under mu
+	peers   atomic.Pointer[peerSum] // nil: nothing
+	head    commonHead              // votes are cast under mu
 
 	corrector   feedback.Corrector
 	calibration feedback.Calibration

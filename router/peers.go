@@ -2,7 +2,6 @@ package router
 
 import (
 	"cmp"
-	"sync/atomic"
 	"time"
 
 	"github.com/warmroute/warmroute/feedback"
@@ -59,11 +58,7 @@ func (s Sharing) String() string {
 	return "alone"
 }
 
-// peers is what the other routers have on one backend, all together.
-type peers struct {
-	sum atomic.Pointer[peerSum] // nil: nothing
-}
-
+// peerSum is what the other routers have on one backend, all together.
 type peerSum struct {
 	backlog feedback.Backlog
 	rate    float64
@@ -112,9 +107,9 @@ func (r *Router) SetPeers(reports []PeerReport, now time.Time) {
 				p.line.wake(fewer)
 			}
 			if known {
-				m.peers.sum.Store(&peerSum{backlog: sum.Backlog, rate: sum.PrefillRate})
+				m.peers.Store(&peerSum{backlog: sum.Backlog, rate: sum.PrefillRate})
 			} else {
-				m.peers.sum.Store(nil)
+				m.peers.Store(nil)
 			}
 		}
 	}
@@ -149,7 +144,7 @@ func (r *Router) PeerHorizon(pool, backend string, horizon, now kvindex.Stamp) {
 // queued estimates the tokens that all routers together have still to see prefilled on
 // the member.
 func (m *member) queued(now time.Time) int {
-	sum := m.peers.sum.Load()
+	sum := m.peers.Load()
 	if sum == nil {
 		return m.queue.Tokens(now)
 	}

@@ -221,19 +221,20 @@ func (v *view) refresh() {
 	v.spread()
 }
 
-// spread lets a common head count as held where those who hold it are busier. While one of
-// them is not, there is no reason to compute it again.
+// spread says what of the prompt each candidate has to compute. A common head counts as
+// held where those who hold it are busier. While one of them is not, or nobody holds it,
+// there is no reason to compute it in many places.
 func (v *view) spread() {
-	idlest := math.Inf(1)
+	idlest, held := math.Inf(1), false
 	for i := range v.candidates {
 		if c := &v.candidates[i]; c.match >= v.head {
-			idlest = min(idlest, c.load())
+			idlest, held = min(idlest, c.load()), true
 		}
 	}
 	for i := range v.candidates {
 		c := &v.candidates[i]
 		c.reach, c.uncached = c.match, v.prompt-c.cached
-		if c.match < v.head && idlest > c.load()+spreadSlack {
+		if held && c.match < v.head && idlest > c.load()+spreadSlack {
 			c.reach, c.uncached = v.head, v.prompt-max(c.cached, c.common)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/warmroute/warmroute/internal/replay"
 )
 
 const introduction = `# Policies
@@ -16,7 +14,7 @@ the router's own code ([how](README.md)). Seven engines of the step model that t
 tokens a step and 256 sequences), scraped every 5 s, from empty caches, seed 1. Times to first token in seconds over the whole run.
 
 ` + "`make policy-bench`" + ` writes this page and [policies.csv](policies.csv) anew, the same on machines of one architecture. What the
-columns mean: [replay.md](../replay.md).
+columns mean: [replay.md](../replay.md). Losses and noise are in [feedback.md](feedback.md).
 `
 
 // writeMarkdown writes the page: the worlds, then what must hold.
@@ -70,12 +68,6 @@ func (w world) conditions() string {
 	}
 	if w.threshold > 0 {
 		parts = append(parts, fmt.Sprintf("`concurrency_threshold: %d`", w.threshold))
-	}
-	if w.noise == replay.DefaultNoise() {
-		parts = append(parts, "the default noise")
-	}
-	for _, f := range w.faults {
-		parts = append(parts, fmt.Sprintf("%v of backend %d after %v", f.Kind, f.Backend, f.At))
 	}
 	return strings.Join(parts, "; ") + "."
 }

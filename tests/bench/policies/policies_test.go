@@ -21,8 +21,7 @@ import (
 // tinyWorld is half a minute of a few documents.
 func tinyWorld(name string) world {
 	return world{
-		name: name, kvTokens: 40_000, stated: 0.5, threshold: 8, noise: replay.DefaultNoise(), overhead: time.Millisecond,
-		faults: []replay.Fault{{At: 20 * time.Second, Backend: 2}},
+		name: name, kvTokens: 40_000, stated: 0.5, threshold: 8, overhead: time.Millisecond,
 		asked: func(string) (*workload.Workload, error) {
 			c := workload.DefaultDocsConfig()
 			c.Documents, c.DocumentTokens, c.Duration = 20, 1000, 30*time.Second
@@ -47,7 +46,7 @@ func TestPlay(t *testing.T) {
 	var page, table bytes.Buffer
 	writeMarkdown(&page, chosen, all, verdicts)
 	for _, want := range []string{
-		"\n## small\n\n40000 tokens of KV each, stated × 0.5; 1ms of overhead a request; `concurrency_threshold: 8`; the default noise; lose-cache of backend 2 after 20s.\n",
+		"\n## small\n\n40000 tokens of KV each, stated × 0.5; 1ms of overhead a request; `concurrency_threshold: 8`.\n",
 		"\n| `LONGEST_MATCH` | ", "\n1 of 2 hold.\n", "| hits | small | ", " | 0…100 % | holds |\n", " | ≥ 101 % | **does not hold** |\n",
 	} {
 		if !strings.Contains(page.String(), want) {

@@ -31,8 +31,6 @@ type world struct {
 	shareDelay time.Duration
 	// threshold, where it is not 0, is concurrency_threshold.
 	threshold int
-	noise     replay.Noise
-	faults    []replay.Fault
 	// only, where it is not nil, names the strategies that are played.
 	only []string
 }
@@ -119,7 +117,7 @@ func (w world) fleet() replay.Config {
 	c := replay.Config{
 		Backends: 7, Engine: enginesim.Config{Profile: profile}, Router: router.DefaultConfig(),
 		Routers: w.routers, ShareDelay: w.shareDelay, ScrapeEvery: 5 * time.Second, StatedCapacity: w.stated,
-		Noise: w.noise, Faults: w.faults, Seed: 1,
+		Seed: 1,
 	}
 	if w.routers > 1 && w.shareDelay == 0 {
 		c.Router.Replicas = w.routers
