@@ -121,16 +121,22 @@ func (c *clock) fleetNow() moment {
 }
 
 // conversion turns stamps of this machine's clock into moments of the fleet and back, all
-// with one offset.
-type conversion struct{ offset time.Duration }
+// with one offset. Nothing that is told or heard lies ahead of the moment it was made: a
+// wall clock that was set back leaves stamps that do, and what goes by them would be the
+// newest for as long as the clock was off.
+type conversion struct {
+	offset time.Duration
+	now    moment
+}
 
 func (c *clock) conversion() (v conversion, ok bool) {
 	v.offset, ok = c.offset()
+	v.now = c.fleetNow()
 	return v, ok
 }
 
 func (v conversion) fleet(s kvindex.Stamp) moment {
-	return moment((int64(s) + int64(v.offset)) / 1000)
+	return min(moment((int64(s)+int64(v.offset))/1000), v.now)
 }
 
 func (v conversion) local(m moment) kvindex.Stamp {
@@ -149,7 +155,7 @@ func (v conversion) localTime(m moment) time.Time {
 	if m == 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, int64(v.local(m)))
+	return time.Unix(0, int64(v.local(min(m, v.now))))
 }
 
 // errNoClock says that fleet time is not known yet.

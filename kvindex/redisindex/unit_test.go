@@ -213,7 +213,7 @@ func TestGather(t *testing.T) {
 				want[b][key] = max(want[b][key], scoreOf(moment(last/1000), i))
 			}
 		}
-		all := gather(uses, conversion{})
+		all := gather(uses, conversion{now: maxMoment})
 		got := map[*backend]map[kvindex.Key]moment{}
 		for b, g := range all {
 			got[b] = g.scores
@@ -295,7 +295,7 @@ func TestTeller(t *testing.T) {
 		{900, nil, map[*pool]int{one: 0}},
 	} {
 		own := &ownReport{at: time.UnixMilli(1000).Add(tc.at * time.Millisecond), loads: tc.loads}
-		all := teller.reports(own, pools, conversion{})
+		all := teller.reports(own, pools, conversion{now: maxMoment})
 		got := map[*pool]int{}
 		for p, r := range all {
 			got[p] = len(r.loads)
@@ -309,7 +309,7 @@ func TestTeller(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("after %v ms (-want +got):\n%s", int(tc.at), diff)
 		}
-		if again := teller.reports(own, pools, conversion{}); len(again) != 0 {
+		if again := teller.reports(own, pools, conversion{now: maxMoment}); len(again) != 0 {
 			t.Errorf("after %v: told twice", tc.at)
 		}
 	}
@@ -417,5 +417,25 @@ func TestIDs(t *testing.T) {
 	}
 	if got := rewind("500-7"); got != "0-0" {
 		t.Errorf("rewind: %s", got)
+	}
+}
+
+// TestNothingLiesAhead: a router whose wall clock was an hour ahead has stamps that are, and a
+// report may say anything.
+func TestNothingLiesAhead(t *testing.T) {
+	at := time.Unix(1_000_000, 0)
+	c := newClock(func() time.Time { return at })
+	c.measured.Store(&measurement{local: at, fleet: at.Add(-7 * time.Second)})
+	v, _ := c.conversion()
+	now := moment(at.Add(-7 * time.Second).UnixMicro())
+	ahead := kvindex.Stamp(at.Add(time.Hour).UnixNano())
+	if got := v.fleet(ahead); got != now {
+		t.Errorf("an hour ahead is %d, want %d", got, now)
+	}
+	if got := v.fleet(kvindex.Stamp(at.Add(-time.Second).UnixNano())); got != now.before(time.Second) {
+		t.Errorf("a second ago is %d, now %d", got, now)
+	}
+	if got := v.localTime(now.after(time.Hour)); !got.Equal(at) {
+		t.Errorf("a report of an hour ahead is of %v, want %v", got, at)
 	}
 }
