@@ -31,7 +31,7 @@ func appendTokenRuns(dst []run, prompt, follow []workload.Segment, divergeAt int
 			}
 			if s.Tokens > 0 {
 				dst = append(dst, run{other, s.Tokens})
-				other = mix(other)
+				other = workload.Mix(other)
 			}
 		}
 	}
@@ -46,11 +46,11 @@ func appendChain[T ~uint64](dst []T, seed T, runs []run, size int) []T {
 	for _, r := range runs {
 		for at := 0; at < r.length; {
 			n := min(size-filled, r.length-at)
-			block = mix(block ^ r.id)
-			block = mix(block ^ uint64(at)<<32 ^ uint64(n))
+			block = workload.Mix(block ^ r.id)
+			block = workload.Mix(block ^ uint64(at)<<32 ^ uint64(n))
 			at += n
 			if filled += n; filled == size {
-				parent = mix(parent ^ block)
+				parent = workload.Mix(parent ^ block)
 				dst = append(dst, T(parent))
 				filled, block = 0, 0
 			}
@@ -72,17 +72,9 @@ type units struct {
 func (u units) bytes(s workload.Segment) int {
 	perToken := u.bytesPerToken
 	if u.spread > 0 {
-		perToken *= 1 + u.spread*(2*unit(mix(u.seed^s.ID))-1)
+		perToken *= 1 + u.spread*(2*unit(workload.Mix(u.seed^s.ID))-1)
 	}
 	return int(math.Round(float64(s.Tokens) * perToken))
-}
-
-// mix spreads x over 64 bits (the finaliser of splitmix64).
-func mix(x uint64) uint64 {
-	x += 0x9E3779B97F4A7C15
-	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
-	x = (x ^ x>>27) * 0x94D049BB133111EB
-	return x ^ x>>31
 }
 
 // unit maps a hash to 0..1.

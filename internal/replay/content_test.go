@@ -44,9 +44,9 @@ func TestTokenRunsDiverge(t *testing.T) {
 		want []run
 	}{
 		{-1, []run{{1, 100}, {2, 50}, {3, 10}}},
-		{0, []run{{9, 100}, {mix(9), 50}, {mix(mix(9)), 10}}},
-		{30, []run{{1, 30}, {9, 70}, {mix(9), 50}, {mix(mix(9)), 10}}},
-		{100, []run{{1, 100}, {9, 50}, {mix(9), 10}}},
+		{0, []run{{9, 100}, {workload.Mix(9), 50}, {workload.Mix(workload.Mix(9)), 10}}},
+		{30, []run{{1, 30}, {9, 70}, {workload.Mix(9), 50}, {workload.Mix(workload.Mix(9)), 10}}},
+		{100, []run{{1, 100}, {9, 50}, {workload.Mix(9), 10}}},
 	} {
 		got := appendTokenRuns(nil, prompt, follow, tc.at, 9)
 		if diff := cmp.Diff(tc.want, got, opt); diff != "" {

@@ -130,7 +130,7 @@ func (fl *flight) prefix(seed kvindex.Key) kvindex.Key {
 		return parent
 	}
 	last := fl.fleet.bytes[len(fl.fleet.bytes)-1]
-	return kvindex.Key(mix(uint64(parent) ^ mix(last.id^uint64(last.length)<<32^uint64(tail))))
+	return kvindex.Key(workload.Mix(uint64(parent) ^ workload.Mix(last.id^uint64(last.length)<<32^uint64(tail))))
 }
 
 // submit queues the request on its engine.

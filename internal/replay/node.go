@@ -6,6 +6,7 @@ import (
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/internal/enginesim"
+	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/kvindex"
 )
 
@@ -33,7 +34,7 @@ type node struct {
 func (n *node) boot(at time.Duration) error {
 	c := n.fleet.config.Engine
 	c.DisablePrefixCaching = c.DisablePrefixCaching || n.cachingOff
-	c.Seed = mix(n.fleet.config.Seed ^ uint64(n.number)<<32 ^ n.boots)
+	c.Seed = workload.Mix(n.fleet.config.Seed ^ uint64(n.number)<<32 ^ n.boots)
 	engine, err := enginesim.New(c)
 	if err != nil {
 		return err

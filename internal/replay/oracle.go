@@ -1,5 +1,7 @@
 package replay
 
+import "github.com/warmroute/warmroute/internal/workload"
+
 import "github.com/warmroute/warmroute/internal/enginesim"
 
 // oracleWeight is what an uncached token of the prompt counts against one that is queued
@@ -28,7 +30,7 @@ func (f *Fleet) foresee(fl *flight, random uint64) *node {
 		r := rank{
 			cost:   oracleWeight*n.uncached(fl.blocks, fl.prompt) + n.queued(),
 			inHand: len(n.flights),
-			draw:   mix(random ^ uint64(n.number)),
+			draw:   workload.Mix(random ^ uint64(n.number)),
 		}
 		if best == nil || less(r, least) {
 			best, least = n, r

@@ -5,6 +5,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -43,9 +44,9 @@ func (f *Fleet) candidates(fl *flight, req *router.Request) []candidate {
 		c := candidate{
 			node:     n,
 			share:    ratio(depths[n.holder]*f.config.Router.BlockBytes, fl.stream),
-			affinity: mix(prefix ^ mix(uint64(n.number))),
+			affinity: workload.Mix(prefix ^ workload.Mix(uint64(n.number))),
 			inFlight: status.InFlight,
-			draw:     mix(req.Random ^ uint64(n.number)),
+			draw:     workload.Mix(req.Random ^ uint64(n.number)),
 		}
 		waiting := fl.via.allUnanswered(n)
 		c.waiting, c.backlog = waiting.requests, waiting.backlog.Left(req.Now, status.PrefillRate)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/internal/workload"
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/router"
 )
@@ -56,7 +57,7 @@ func (f *Fleet) pick() *replica {
 	if len(f.replicas) == 1 {
 		return f.replicas[0]
 	}
-	draw := mix(mix(f.config.Seed) ^ uint64(f.result.Requests))
+	draw := workload.Mix(workload.Mix(f.config.Seed) ^ uint64(f.result.Requests))
 	return f.replicas[draw%uint64(len(f.replicas))]
 }
 

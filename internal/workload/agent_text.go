@@ -89,7 +89,7 @@ func chunks(messages []Message) []Segment {
 		}
 	}
 	if len(out) == 0 { // the engine sees the template at least
-		out = append(out, Segment{ID: mix(0), Tokens: 1})
+		out = append(out, Segment{ID: Mix(0), Tokens: 1})
 	}
 	return out
 }

@@ -36,10 +36,10 @@ func (t *BlockTrace) Next() (Request, bool) {
 	full := min(len(r.Blocks), r.PromptTokens/t.blockTokens)
 	prompt := make([]Segment, 0, full+1)
 	for _, id := range r.Blocks[:full] {
-		prompt = append(prompt, Segment{ID: mix(id), Tokens: t.blockTokens})
+		prompt = append(prompt, Segment{ID: Mix(id), Tokens: t.blockTokens})
 	}
 	if rest := r.PromptTokens - full*t.blockTokens; rest > 0 {
-		prompt = append(prompt, Segment{ID: mix(^uint64(t.next)), Tokens: rest})
+		prompt = append(prompt, Segment{ID: Mix(^uint64(t.next)), Tokens: rest})
 	}
 	return Request{At: r.At, Prompt: prompt, OutputTokens: max(r.OutputTokens, 1), Session: t.next}, true
 }

@@ -138,7 +138,7 @@ func (s *Chat) turn(at time.Duration, session int, said []Segment, mean float64)
 // fresh names new content.
 func (t *chatTalk) fresh() uint64 {
 	t.name++
-	return mix(t.name)
+	return Mix(t.name)
 }
 
 // length draws a length in tokens.

@@ -104,7 +104,7 @@ type docsUser struct {
 // NewDocs returns the workload. The configuration must be valid.
 func NewDocs(c DocsConfig, seed uint64) *Docs {
 	const scope = 0x646f6373
-	d := &Docs{config: c, name: mix(seed ^ scope)}
+	d := &Docs{config: c, name: Mix(seed ^ scope)}
 	total := 0.0
 	for rank := range c.Documents {
 		total += math.Pow(float64(rank+1), -c.Zipf)
@@ -170,8 +170,8 @@ func (d *Docs) ask(u *docsUser, at time.Duration) Request {
 	return Request{
 		At: at,
 		Prompt: []Segment{
-			{ID: mix(d.name ^ uint64(rank)), Tokens: d.config.DocumentTokens},
-			{ID: mix(u.name ^ uint64(u.asked)<<32), Tokens: question},
+			{ID: Mix(d.name ^ uint64(rank)), Tokens: d.config.DocumentTokens},
+			{ID: Mix(u.name ^ uint64(u.asked)<<32), Tokens: question},
 		},
 		OutputTokens: max(int(d.config.OutputMean*u.rng.ExpFloat64()), 1),
 		Session:      rank,

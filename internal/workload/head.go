@@ -57,7 +57,7 @@ type Head struct {
 // NewHead returns the workload. The configuration must be valid.
 func NewHead(c HeadConfig, seed uint64) *Head {
 	return &Head{
-		config: c, rng: rand.New(rand.NewPCG(seed, 0x68656164)), name: mix(seed ^ 0x68656164),
+		config: c, rng: rand.New(rand.NewPCG(seed, 0x68656164)), name: Mix(seed ^ 0x68656164),
 		gap: float64(time.Second) / (c.Rate * loadFactor(c.Load)),
 	}
 }

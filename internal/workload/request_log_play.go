@@ -200,7 +200,7 @@ func (l *loggedBlocks) prompt(r *logged, number int) []Segment {
 		at = b.parent
 	}
 	if rest := max(r.prompt, 1) - l.end(r.last); rest > 0 {
-		prompt = append(prompt, Segment{ID: mix(^uint64(number)), Tokens: int(rest)}) //nolint:gosec // a count
+		prompt = append(prompt, Segment{ID: Mix(^uint64(number)), Tokens: int(rest)}) //nolint:gosec // a count
 	}
 	return prompt
 }

@@ -19,8 +19,8 @@ func Tokens(segments []Segment) int {
 	return n
 }
 
-// mix spreads x over 64 bits (the finaliser of splitmix64).
-func mix(x uint64) uint64 {
+// Mix spreads x over 64 bits (the finaliser of splitmix64).
+func Mix(x uint64) uint64 {
 	x += 0x9E3779B97F4A7C15
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
 	x = (x ^ x>>27) * 0x94D049BB133111EB
@@ -28,4 +28,4 @@ func mix(x uint64) uint64 {
 }
 
 // nameOf names one of the contents of a scope.
-func nameOf(scope, which uint64) uint64 { return mix(mix(scope) ^ which) }
+func nameOf(scope, which uint64) uint64 { return Mix(Mix(scope) ^ which) }
