@@ -126,9 +126,22 @@ type Index interface {
 
 // Shared is an index that routers have in common: what one of them publishes, the others
 // find. Record alone stays with the router that recorded.
+//
+// Its methods return at once, and keep no reference to keys.
 type Shared interface {
 	Index
-	// Publish tells the other routers that a backend holds keys, last used at now: its
-	// engine has begun to answer. It returns at once, and keeps no reference to keys.
-	Publish(h Holder, keys []Key, now Stamp)
+	// Promise tells the other routers that a backend was sent a prompt of keys at now, so
+	// that its siblings follow from everywhere: there the blocks are predicted. Each
+	// promise ends with Publish or Withdraw.
+	Promise(h Holder, keys []Key, now Stamp) Promise
+	// Publish tells them that a backend holds keys, last used at now: its engine has begun
+	// to answer.
+	Publish(h Holder, keys []Key, now Stamp, kept Promise)
+	// Withdraw tells them that the prompt was not computed, or that it is not known
+	// whether it was: of the entries that the promise added, those that nobody touched since
+	// are taken back.
+	Withdraw(broken Promise)
 }
+
+// Promise numbers what a router has told the others to expect. 0 is none.
+type Promise uint64

@@ -125,7 +125,8 @@ type Decision struct {
 	slot      backends.Slot
 	ticket    feedback.Ticket
 	receipt   kvindex.Receipt
-	renewed   kvindex.Stamp // last use given to the blocks since the receipt; guarded by member.mu
+	promise   kvindex.Promise // what other routers expect, until it is kept; guarded by member.mu
+	renewed   kvindex.Stamp   // last use given to the blocks since the receipt; guarded by member.mu
 	firstSeen atomic.Bool
 	firstAt   time.Time // written once, by whoever sets firstSeen
 	// Since when the backend prefilled this prompt and no other, where that is known.

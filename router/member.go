@@ -94,16 +94,19 @@ func (m *member) fly(index kvindex.Index, d *Decision) {
 	m.head.sent(d.blocks, d.MatchedBlocks)
 	d.receipt = index.Record(m.holder, d.blocks, kvindex.Stamp(d.At.UnixNano()), kvindex.Predicted)
 	m.flying[d] = struct{}{}
+	if shared, ok := index.(kvindex.Shared); ok {
+		d.promise = shared.Promise(m.holder, d.blocks, d.receipt.Stamp)
+	}
 }
 
 // publish tells other routers that the backend holds a decision's blocks, unless they are
-// not in use any more. Told at dispatch, siblings would follow sooner, but an engine that
-// fails would be believed to hold what it refused, and nobody could take that back.
+// not in use any more.
 func (m *member) publish(index kvindex.Shared, d *Decision, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, flying := m.flying[d]; flying && !m.gone {
-		index.Publish(m.holder, d.blocks, kvindex.Stamp(now.UnixNano()))
+		index.Publish(m.holder, d.blocks, kvindex.Stamp(now.UnixNano()), d.promise)
+		d.promise = 0
 	}
 }
 
@@ -122,6 +125,10 @@ func (m *member) land(index kvindex.Index, d *Decision, o feedback.Outcome) {
 		added := d.receipt
 		added.Stamp = max(added.Stamp, d.renewed)
 		index.Retract(m.holder, d.blocks, added)
+	}
+	if shared, ok := index.(kvindex.Shared); ok && d.promise != 0 {
+		shared.Withdraw(d.promise) // it was not published
+		d.promise = 0
 	}
 }
 

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -87,48 +88,91 @@ func TestLoadsAreOwnAndNonZero(t *testing.T) {
 	}
 }
 
-// sharedIndex notes what is published.
+// sharedIndex notes what the others are told.
 type sharedIndex struct {
 	kvindex.Index
-	published int
+	told []string
 }
 
-func (x *sharedIndex) Publish(_ kvindex.Holder, keys []kvindex.Key, _ kvindex.Stamp) {
-	x.published += len(keys)
+var _ kvindex.Shared = (*sharedIndex)(nil)
+
+func (x *sharedIndex) Promise(_ kvindex.Holder, keys []kvindex.Key, _ kvindex.Stamp) kvindex.Promise {
+	x.told = append(x.told, fmt.Sprintf("promised %d", len(keys)))
+	return kvindex.Promise(len(x.told))
 }
 
-// TestPublishedAtTheFirstByte: a prompt that the engine has begun to answer is told to the
-// others, once, and one that it never answered is not.
-func TestPublishedAtTheFirstByte(t *testing.T) {
+func (x *sharedIndex) Publish(_ kvindex.Holder, keys []kvindex.Key, _ kvindex.Stamp, kept kvindex.Promise) {
+	x.told = append(x.told, fmt.Sprintf("published %d, kept %d", len(keys), kept))
+}
+
+func (x *sharedIndex) Withdraw(broken kvindex.Promise) {
+	x.told = append(x.told, fmt.Sprintf("withdrawn %d", broken))
+}
+
+// TestPromises: what a backend was sent is promised to the other routers, and every promise
+// ends once: kept at the first token, or withdrawn when nothing came of it.
+func TestPromises(t *testing.T) {
+	now := time.Unix(2000, 0)
+	for _, tc := range []struct {
+		name    string
+		token   bool
+		outcome feedback.Outcome
+		want    []string
+	}{
+		{"answered", true, feedback.Outcome{Result: feedback.Success, FirstByte: true}, []string{"promised 100", "published 100, kept 1"}},
+		{"answered at once", false, feedback.Outcome{Result: feedback.Success, FirstByte: true}, []string{"promised 100", "published 100, kept 1"}},
+		{"abandoned after the first token", true, feedback.Outcome{Result: feedback.ClientClosed, FirstByte: true}, []string{"promised 100", "published 100, kept 1"}},
+		{"abandoned before", false, feedback.Outcome{Result: feedback.ClientClosed}, []string{"promised 100", "withdrawn 1"}},
+		{"refused", false, feedback.Outcome{Result: feedback.Unavailable}, []string{"promised 100", "withdrawn 1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			x := &sharedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})}
+			r := New(Options{Index: x})
+			p, err := r.AddPool(spec("pool", nil, "http://b1:80"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := r.Route(docRequest(p, "doc", now))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.token {
+				r.FirstToken(d, now.Add(time.Second))
+				r.FirstToken(d, now.Add(time.Second))
+			}
+			tc.outcome.Now = now.Add(2 * time.Second)
+			r.Complete(d, tc.outcome)
+			r.Complete(d, tc.outcome)
+			if diff := cmp.Diff(tc.want, x.told); diff != "" {
+				t.Errorf("the others are told (-want +got):\n%s", diff)
+			}
+			if d.Keys() != nil {
+				t.Error("the keys are kept after the end")
+			}
+		})
+	}
+}
+
+// TestPromiseOfABackendThatLeft: a promise is withdrawn although the pool has not got the
+// backend any more, for others may.
+func TestPromiseOfABackendThatLeft(t *testing.T) {
+	now := time.Unix(2000, 0)
 	x := &sharedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})}
 	r := New(Options{Index: x})
 	p, err := r.AddPool(spec("pool", nil, "http://b1:80"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Unix(2000, 0)
-	failed, err := r.Route(docRequest(p, "doc", now))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Complete(failed, feedback.Outcome{Now: now, Result: feedback.Unavailable})
 	d, err := r.Route(docRequest(p, "doc", now))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x.published != 0 {
-		t.Fatalf("%d blocks published that nothing has come of", x.published)
+	if _, err := p.SetBackends(nil); err != nil {
+		t.Fatal(err)
 	}
-	r.FirstToken(d, now.Add(time.Second))
-	if x.published != 100 {
-		t.Errorf("%d blocks published at the first token, want 100", x.published)
-	}
-	r.Complete(d, feedback.Outcome{Now: now.Add(2 * time.Second), Result: feedback.Success, FirstByte: true})
-	if x.published != 100 {
-		t.Errorf("%d blocks published in all, want 100", x.published)
-	}
-	if d.Keys() != nil {
-		t.Error("the keys are kept after the end")
+	r.Complete(d, feedback.Outcome{Now: now, Result: feedback.Success, FirstByte: true})
+	if diff := cmp.Diff([]string{"promised 100", "withdrawn 1"}, x.told); diff != "" {
+		t.Errorf("the others are told (-want +got):\n%s", diff)
 	}
 }
 

@@ -21,19 +21,21 @@ type replica struct {
 	lastFirst []time.Duration     // when it last saw a first token, by the number of the engine
 	index     *auditedIndex
 	horizons  map[kvindex.Holder]kvindex.Stamp // the highest that it knows of
+	promised  map[promise]promised             // by the others, neither kept nor broken yet
 	heard     []said                           // of the others, by their number
 }
 
 // newReplica returns a router that knows the backends and nothing of them.
 func newReplica(f *Fleet, number int) (*replica, error) {
 	v := &replica{
-		fleet: f, number: number, horizons: make(map[kvindex.Holder]kvindex.Stamp),
+		fleet: f, number: number,
+		horizons: make(map[kvindex.Holder]kvindex.Stamp), promised: make(map[promise]promised),
 		index:     &auditedIndex{Index: kvindex.NewMemory(kvindex.MemoryConfig{})},
 		lastFirst: make([]time.Duration, f.config.Backends),
 	}
 	options := router.Options{Index: v.index, Hooks: v.hooks(), Seed: f.config.Seed + uint64(number), Epoch: epoch}
 	if f.sharing() {
-		options.Index = &sharedIndex{v.index, v}
+		options.Index = &sharedIndex{auditedIndex: v.index, replica: v}
 	}
 	v.router = router.New(options)
 	if f.sharing() {

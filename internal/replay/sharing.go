@@ -10,8 +10,8 @@ import (
 
 const (
 	// shareLoadsEvery is how often routers tell each other their load, as those that share
-	// through Redis do.
-	shareLoadsEvery = 100 * time.Millisecond
+	// through Redis tell what has changed.
+	shareLoadsEvery = 20 * time.Millisecond
 	// maxShareDelay is the longest delay after which a router still counts what it hears of
 	// others' load until the next is heard: to it, 2 s are too long ago.
 	maxShareDelay = 2*time.Second - shareLoadsEvery
@@ -35,16 +35,55 @@ func (v *replica) tell(hear func(to *replica, at time.Duration)) {
 // sharedIndex is the index of a router that tells the others.
 type sharedIndex struct {
 	*auditedIndex
-	replica *replica
+	replica  *replica
+	promises kvindex.Promise // made so far
+}
+
+// promised is what a router has recorded because another one promised it.
+type promised struct {
+	holder  kvindex.Holder
+	keys    []kvindex.Key
+	receipt kvindex.Receipt
+}
+
+// promise names a promise among those of all routers.
+type promise struct {
+	of     *replica
+	number kvindex.Promise
+}
+
+// Promise implements [kvindex.Shared].
+func (x *sharedIndex) Promise(h kvindex.Holder, keys []kvindex.Key, now kvindex.Stamp) kvindex.Promise {
+	keys = slices.Clone(keys)
+	x.promises++
+	p := promise{x.replica, x.promises}
+	x.replica.tell(func(to *replica, _ time.Duration) {
+		if now > to.horizons[h] {
+			to.promised[p] = promised{h, keys, to.index.Record(h, keys, now, kvindex.Predicted)}
+		}
+	})
+	return p.number
 }
 
 // Publish implements [kvindex.Shared]. Who knows of a horizon since that use ignores it:
 // what the chain says is forgotten there.
-func (x *sharedIndex) Publish(h kvindex.Holder, keys []kvindex.Key, now kvindex.Stamp) {
+func (x *sharedIndex) Publish(h kvindex.Holder, keys []kvindex.Key, now kvindex.Stamp, kept kvindex.Promise) {
 	keys = slices.Clone(keys)
 	x.replica.tell(func(to *replica, _ time.Duration) {
+		delete(to.promised, promise{x.replica, kept})
 		if now > to.horizons[h] {
 			to.index.Record(h, keys, now, kvindex.Observed)
+		}
+	})
+}
+
+// Withdraw implements [kvindex.Shared].
+func (x *sharedIndex) Withdraw(broken kvindex.Promise) {
+	p := promise{x.replica, broken}
+	x.replica.tell(func(to *replica, _ time.Duration) {
+		if was, ok := to.promised[p]; ok {
+			delete(to.promised, p)
+			to.index.Retract(was.holder, was.keys, was.receipt)
 		}
 	})
 }

@@ -41,12 +41,54 @@ func TestChainsBehindTheHorizon(t *testing.T) {
 		f := sharingFleet(t, nil)
 		from, to := f.replicas[0], f.replicas[1]
 		holder, keys := f.nodes[1].holder, []kvindex.Key{7, 8}
-		(&sharedIndex{from.index, from}).Publish(holder, keys, tc.used)
+		(&sharedIndex{auditedIndex: from.index, replica: from}).Publish(holder, keys, tc.used, 0)
 		to.hearHorizon(holder, horizon, 0)
 		advance(t, f, time.Second)
 		if got := to.index.believes(holder, keys[0]); got != tc.want {
 			t.Errorf("a chain used at %d is believed: %v, the horizon is %d", tc.used, got, horizon)
 		}
+	}
+}
+
+// What another router promised is believed until it is withdrawn, unless somebody uses it
+// meanwhile; what was kept stays.
+func TestPromises(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(x *sharedIndex, h kvindex.Holder, keys []kvindex.Key, p kvindex.Promise)
+		use  bool
+		want bool
+	}{
+		{name: "open", end: func(*sharedIndex, kvindex.Holder, []kvindex.Key, kvindex.Promise) {}, want: true},
+		{name: "kept", end: func(x *sharedIndex, h kvindex.Holder, keys []kvindex.Key, p kvindex.Promise) {
+			x.Publish(h, keys, 200, p)
+		}, want: true},
+		{name: "broken", end: func(x *sharedIndex, _ kvindex.Holder, _ []kvindex.Key, p kvindex.Promise) { x.Withdraw(p) }, want: false},
+		{name: "broken, used by others", end: func(x *sharedIndex, _ kvindex.Holder, _ []kvindex.Key, p kvindex.Promise) { x.Withdraw(p) }, use: true, want: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := sharingFleet(t, nil)
+			from, to := f.replicas[0], f.replicas[1]
+			holder, keys := f.nodes[1].holder, []kvindex.Key{7, 8}
+			x := &sharedIndex{auditedIndex: from.index, replica: from}
+			p := x.Promise(holder, keys, 100)
+			advance(t, f, time.Second)
+			if !to.index.believes(holder, keys[1]) {
+				t.Fatal("the promise is not believed")
+			}
+			if tc.use {
+				to.index.Record(holder, keys, 150, kvindex.Predicted)
+			}
+			f.now = time.Second
+			tc.end(x, holder, keys, p)
+			advance(t, f, 2*time.Second)
+			if got := to.index.believes(holder, keys[1]); got != tc.want {
+				t.Errorf("believed: %v, want %v", got, tc.want)
+			}
+			if open := len(to.promised); (open == 1) != (tc.name == "open") {
+				t.Errorf("%d promises are open", open)
+			}
+		})
 	}
 }
 
