@@ -24,13 +24,17 @@ func decode(data []byte) (*message, error) {
 	}
 	m := &message{replica: d.fixed()}
 	for len(d.rest) > 0 && !d.bad {
-		switch d.byte() {
+		switch section := d.byte(); section {
 		case sectionChain:
-			d.chain(m)
+			d.chain(m, 0)
+		case sectionPromise:
+			d.chain(m, d.promise())
+		case sectionKept, sectionBroken:
+			m.ends = append(m.ends, end{promise: d.promise(), kept: section == sectionKept})
 		case sectionHorizon:
 			m.horizons = append(m.horizons, horizon{backend: d.label(), at: d.moment()})
-		case sectionReport:
-			d.report(m)
+		case sectionReport, sectionChanges:
+			d.report(m, section == sectionReport)
 		default:
 			d.bad = true
 		}
@@ -89,8 +93,15 @@ func (d *decoder) moment() moment { return moment(d.number(uint64(maxMoment))) }
 // label reads the name of a backend.
 func (d *decoder) label() string { return string(d.take(int(d.number(maxLabel)))) }
 
-func (d *decoder) chain(m *message) {
-	c := chain{backend: d.label()}
+// promise reads the number of a promise, which is not 0.
+func (d *decoder) promise() kvindex.Promise {
+	n := d.number(math.MaxInt64)
+	d.bad = d.bad || n == 0
+	return kvindex.Promise(n)
+}
+
+func (d *decoder) chain(m *message, promise kvindex.Promise) {
+	c := chain{backend: d.label(), promise: promise}
 	var before []kvindex.Key
 	if n := len(m.chains); n > 0 {
 		if last := m.chains[n-1]; c.backend == "" || c.backend == last.backend {
@@ -115,8 +126,8 @@ func (d *decoder) chain(m *message) {
 	m.chains = append(m.chains, c)
 }
 
-func (d *decoder) report(m *message) {
-	r := &report{at: d.moment()}
+func (d *decoder) report(m *message, whole bool) {
+	r := &report{at: d.moment(), whole: whole}
 	for n := d.number(maxMessage); n > 0 && !d.bad; n-- {
 		l := load{
 			backend:  d.label(),

@@ -19,7 +19,7 @@ func Example() {
 	b1, _ := x.Add("chat 10.0.0.1:8000 http://10.0.0.1:8000")
 	keys := []kvindex.Key{1, 2, 3}
 	x.Record(b1, keys, 1000, kvindex.Observed)
-	x.Publish(b1, keys, 1000) // for other routers, and for this one when it starts anew
+	x.Publish(b1, keys, 1000, 0) // for other routers, and for this one when it starts anew
 
 	depths := make([]int, x.Holders())
 	x.Match(keys, depths)

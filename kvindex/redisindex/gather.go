@@ -13,7 +13,7 @@ type gathered struct {
 	scores map[kvindex.Key]moment
 	// chains are what other routers are told, oldest first.
 	chains []chain
-	// since is the oldest use among them.
+	// since is the oldest use among them, without promises; 0: none.
 	since kvindex.Stamp
 }
 
@@ -35,6 +35,10 @@ func gather(uses []use, clock conversion) map[*backend]*gathered {
 		if g == nil {
 			g = &gathered{scores: make(map[kvindex.Key]moment)}
 			all[u.backend] = g
+		}
+		if u.promise != 0 { // other routers are told; it is no use yet
+			g.chains = append(g.chains, chain{backend: u.backend.label, last: clock.fleet(u.last), keys: u.keys, promise: u.promise})
+			continue
 		}
 		g.since = u.last
 		g.add(u, clock.fleet(u.last))

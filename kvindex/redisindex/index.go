@@ -219,13 +219,26 @@ func raise(v *atomic.Int64, at moment) bool {
 	}
 }
 
-// Publish implements [kvindex.Shared].
-func (x *Index) Publish(h kvindex.Holder, keys []kvindex.Key, now kvindex.Stamp) {
+// Promise implements [kvindex.Shared]. A promise that does not fit into the queue is none.
+func (x *Index) Promise(h kvindex.Holder, keys []kvindex.Key, now kvindex.Stamp) kvindex.Promise {
 	b := x.holder(h)
 	if b == nil || len(keys) == 0 {
+		return 0
+	}
+	return x.queue.promise(b, keys, now)
+}
+
+// Withdraw implements [kvindex.Shared].
+func (x *Index) Withdraw(broken kvindex.Promise) { x.queue.withdraw(broken) }
+
+// Publish implements [kvindex.Shared].
+func (x *Index) Publish(h kvindex.Holder, keys []kvindex.Key, now kvindex.Stamp, kept kvindex.Promise) {
+	b := x.holder(h)
+	if b == nil || len(keys) == 0 {
+		x.queue.withdraw(kept)
 		return
 	}
-	if x.queue.add(b, keys, now) {
+	if x.queue.add(b, keys, now, kept) {
 		x.counts.published.Add(1)
 		return
 	}

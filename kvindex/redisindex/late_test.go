@@ -25,13 +25,13 @@ func TestLateNewsHaveTheirTrueAge(t *testing.T) {
 		m.replica = 7
 		reads.take(redis.XMessage{ID: id, Values: map[string]any{streamField: string(pack(m)[0])}})
 	}
-	record("4-0", &message{chains: []chain{{"b1:80", ago(20 * time.Second), gone}, {"b1:80", ago(10 * time.Second), early}}})
+	record("4-0", &message{chains: []chain{{backend: "b1:80", last: ago(20 * time.Second), keys: gone}, {backend: "b1:80", last: ago(10 * time.Second), keys: early}}})
 	record("5-0", &message{horizons: []horizon{{"b1:80", ago(15 * time.Second)}}})
 	if got := r.depth(h, early); got != 0 {
 		t.Errorf("%d blocks are there before all that was told has been read", got)
 	}
 	reads.mergeLate(reads.late)
-	record("6-0", &message{chains: []chain{{"b1:80", ago(0), live}}})
+	record("6-0", &message{chains: []chain{{backend: "b1:80", last: ago(0), keys: live}}})
 	for name, tc := range map[string]struct{ got, want int }{
 		"early": {r.depth(h, early), 10}, "gone": {r.depth(h, gone), 0}, "own": {r.depth(h, own), 10}, "live": {r.depth(h, live), 10},
 	} {

@@ -101,7 +101,7 @@ func (r *replica) see(h kvindex.Holder, keys []kvindex.Key) { r.seeAt(h, keys, r
 func (r *replica) seeAt(h kvindex.Holder, keys []kvindex.Key, at time.Time) {
 	now := kvindex.Stamp(at.UnixNano())
 	r.Record(h, keys, now, kvindex.Observed)
-	r.Publish(h, keys, now)
+	r.Publish(h, keys, now, 0)
 }
 
 func (r *replica) depth(h kvindex.Holder, keys []kvindex.Key) int {

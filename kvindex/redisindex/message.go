@@ -17,16 +17,25 @@ import (
 type message struct {
 	replica  uint64
 	chains   []chain
+	ends     []end
 	horizons []horizon
 	// report is the replica's load, nil where the message does not tell it.
 	report *report
 }
 
-// chain is that a backend was seen to hold a whole chain of blocks.
+// chain is that a backend was seen to hold a whole chain of blocks, or will, if the
+// replica's promise of that number is kept.
 type chain struct {
 	backend string // its label
 	last    moment
 	keys    []kvindex.Key
+	promise kvindex.Promise // 0: it was seen
+}
+
+// end is that a promise was kept, or withdrawn.
+type end struct {
+	promise kvindex.Promise
+	kept    bool
 }
 
 // horizon is that a backend holds nothing that was last used at a moment or before.
@@ -35,9 +44,11 @@ type horizon struct {
 	at      moment
 }
 
-// report is what a replica has on the backends of the pool.
+// report is what a replica has on the backends of the pool: on all where it is whole, else
+// on those where that has changed.
 type report struct {
 	at    moment
+	whole bool
 	loads []load
 }
 
@@ -51,11 +62,15 @@ type load struct {
 }
 
 const (
-	messageVersion = 1
+	messageVersion = 2
 
 	sectionChain   = 'C'
+	sectionPromise = 'P' // a chain, and the number of its promise before
+	sectionKept    = 'K'
+	sectionBroken  = 'B'
 	sectionHorizon = 'H'
 	sectionReport  = 'R'
+	sectionChanges = 'D' // a report that is not whole
 )
 
 // The bounds of a message. A writer keeps them, a reader refuses what does not.
@@ -124,11 +139,16 @@ func (e *encoder) text(s string) {
 
 // addChain adds a chain. Those of one backend should follow one another.
 func (e *encoder) addChain(c chain) {
-	e.room(8*len(c.keys) + len(c.backend) + 5*binary.MaxVarintLen64)
+	e.room(8*len(c.keys) + len(c.backend) + 6*binary.MaxVarintLen64)
 	if e.chains == maxMessageChains || e.keys+len(c.keys) > maxMessageKeys {
 		e.end()
 	}
-	e.buf = append(e.buf, sectionChain)
+	if c.promise == 0 {
+		e.buf = append(e.buf, sectionChain)
+	} else {
+		e.buf = append(e.buf, sectionPromise)
+		e.number(uint64(c.promise))
+	}
 	if c.backend == e.backend {
 		e.text("")
 	} else {
@@ -150,6 +170,16 @@ func (e *encoder) addChain(c chain) {
 	e.last = c.keys
 }
 
+func (e *encoder) addEnd(x end) {
+	e.room(1 + binary.MaxVarintLen64)
+	section := byte(sectionBroken)
+	if x.kept {
+		section = sectionKept
+	}
+	e.buf = append(e.buf, section)
+	e.number(uint64(x.promise))
+}
+
 func (e *encoder) addHorizon(h horizon) {
 	e.room(len(h.backend) + 3*binary.MaxVarintLen64)
 	e.buf = append(e.buf, sectionHorizon)
@@ -169,7 +199,11 @@ func (e *encoder) addReport(r report) {
 		fit++
 	}
 	e.room(size)
-	e.buf = append(e.buf, sectionReport)
+	section := byte(sectionChanges)
+	if r.whole {
+		section = sectionReport
+	}
+	e.buf = append(e.buf, section)
 	e.moment(r.at)
 	e.number(uint64(fit))
 	for _, l := range r.loads[:fit] {

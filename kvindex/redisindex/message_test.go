@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var allFields = cmp.AllowUnexported(message{}, chain{}, horizon{}, report{}, load{})
+var allFields = cmp.AllowUnexported(message{}, chain{}, end{}, horizon{}, report{}, load{})
 
 // pack encodes what a message can say.
 func pack(m *message) [][]byte {
@@ -23,6 +23,9 @@ func pack(m *message) [][]byte {
 	}
 	for _, c := range m.chains {
 		e.addChain(c)
+	}
+	for _, x := range m.ends {
+		e.addEnd(x)
 	}
 	if m.report != nil {
 		e.addReport(*m.report)
@@ -43,6 +46,7 @@ func unpack(t interface{ Fatalf(string, ...any) }, all [][]byte) *message {
 		}
 		whole.replica = m.replica
 		whole.chains = append(whole.chains, m.chains...)
+		whole.ends = append(whole.ends, m.ends...)
 		whole.horizons = append(whole.horizons, m.horizons...)
 		if m.report != nil {
 			whole.report = m.report
@@ -66,14 +70,20 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 			keys := rapid.SampledFrom(chains).Draw(t, "chain")
 			m.chains = append(m.chains, chain{
 				backend: label.Draw(t, "backend"), last: moment(at.Draw(t, "last")),
-				keys: keys[:rapid.IntRange(1, len(keys)).Draw(t, "length")],
+				keys:    keys[:rapid.IntRange(1, len(keys)).Draw(t, "length")],
+				promise: kvindex.Promise(rapid.SampledFrom([]int{0, 0, 1, 500, math.MaxInt64}).Draw(t, "promise")),
+			})
+		}
+		for range rapid.IntRange(0, 40).Draw(t, "ends") {
+			m.ends = append(m.ends, end{
+				promise: kvindex.Promise(rapid.IntRange(1, math.MaxInt64).Draw(t, "promise")), kept: rapid.Bool().Draw(t, "kept"),
 			})
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "horizons") {
 			m.horizons = append(m.horizons, horizon{backend: label.Draw(t, "backend"), at: moment(at.Draw(t, "at"))})
 		}
 		if rapid.Bool().Draw(t, "report") {
-			m.report = &report{at: moment(at.Draw(t, "at"))}
+			m.report = &report{at: moment(at.Draw(t, "at")), whole: rapid.Bool().Draw(t, "whole")}
 			for range rapid.IntRange(0, 5).Draw(t, "loads") {
 				m.report.loads = append(m.report.loads, load{
 					backend: label.Draw(t, "backend"), inFlight: rapid.IntRange(0, maxInFlight).Draw(t, "in-flight"),
@@ -173,6 +183,8 @@ func TestMalformedMessages(t *testing.T) {
 		"moment beyond scores":   raw(sectionHorizon, "b", int(maxMoment)+1),
 		"name too long":          raw(sectionHorizon, strings.Repeat("b", maxLabel+1), 1),
 		"name cut off":           raw(sectionHorizon, 9, []byte("b")),
+		"promise of no number":   raw(sectionPromise, 0, "b", 1, 0, 1, key),
+		"end of no promise":      raw(sectionKept, 0),
 		"rate is no number":      raw(sectionReport, 1, 1, "b", 0, 0, 0, 0, nan),
 		"fewer loads than said":  raw(sectionReport, 1, 60_000, "b", 0, 0, 0, 0, key),
 		"more keys than allowed": raw(amplified...),
@@ -188,9 +200,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add(raw())
 	for _, m := range pack(&message{
 		replica:  1,
-		chains:   []chain{{"b1:80", 1000, keys}, {"b1:80", 1001, keys[:2]}, {"b2:80", 1, keys}},
+		chains:   []chain{{"b1:80", 1000, keys, 0}, {"b1:80", 1001, keys[:2], 9}, {"b2:80", 1, keys, 0}},
+		ends:     []end{{9, true}, {8, false}},
 		horizons: []horizon{{"b1:80", 99}},
-		report:   &report{at: 5, loads: []load{{"b1:80", 3, 4000, 1, 0, 2000}}},
+		report:   &report{at: 5, whole: true, loads: []load{{"b1:80", 3, 4000, 1, 0, 2000}}},
 	}) {
 		f.Add(m)
 		f.Add(m[:len(m)-1])
@@ -208,7 +221,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%d bytes became %d chains of %d keys", len(data), len(m.chains), total)
 		}
 		again := unpack(t, pack(m))
-		if len(m.chains)+len(m.horizons) == 0 && m.report == nil {
+		if len(m.chains)+len(m.horizons)+len(m.ends) == 0 && m.report == nil {
 			again.replica = m.replica
 		}
 		if diff := cmp.Diff(m, again, allFields); diff != "" {

@@ -1,6 +1,8 @@
 package redisindex
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +17,8 @@ const reportsFor = 10 * time.Second
 // concurrent use.
 type peers struct {
 	mu      sync.Mutex
-	reports map[peerPool]router.PeerReport
+	reports map[peerPool]peerLoads
+	news    bool      // there are reports that latest has not returned yet
 	heard   time.Time // when another router was last heard
 	echo    time.Time // when this router last read back what it wrote
 }
@@ -24,6 +27,12 @@ type peers struct {
 type peerPool struct {
 	replica uint64
 	pool    string
+}
+
+// peerLoads is what a replica has in one pool, by backend, and when it said so last.
+type peerLoads struct {
+	at    time.Time
+	loads map[string]router.Load
 }
 
 // echoed notes that what this router wrote came back.
@@ -40,31 +49,50 @@ func (s *peers) heardOf(now time.Time) {
 	s.heard = now
 }
 
-// put takes in a report, unless there is a later one.
-func (s *peers) put(who peerPool, r router.PeerReport) {
+// put takes in a report, unless there is a later one. One that is not whole says what has
+// changed since the one before; without that one it says nothing.
+func (s *peers) put(who peerPool, r router.PeerReport, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	known, ok := s.reports[who]
+	if ok && !r.At.After(known.at) || !ok && !whole {
+		return
+	}
+	if whole {
+		known.loads = make(map[string]router.Load, len(r.Loads))
+	}
+	for _, l := range r.Loads {
+		if known.loads[l.Backend] = l; idle(l) {
+			delete(known.loads, l.Backend)
+		}
+	}
+	known.at = r.At
 	if s.reports == nil {
-		s.reports = make(map[peerPool]router.PeerReport)
+		s.reports = make(map[peerPool]peerLoads)
 	}
-	if r.At.After(s.reports[who].At) {
-		s.reports[who] = r
-	}
+	s.reports[who] = known
+	s.news = true
 }
 
-// latest returns the last report of every other router in every pool.
-func (s *peers) latest(now time.Time) []router.PeerReport {
+// idle reports whether a load is that there is none.
+func idle(l router.Load) bool {
+	return l.InFlight == 0 && l.Backlog.Tokens == 0 && l.Backlog.Progress.IsZero()
+}
+
+// latest returns the last report of every other router in every pool, and whether any of
+// them is news.
+func (s *peers) latest(now time.Time) (all []router.PeerReport, news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]router.PeerReport, 0, len(s.reports))
 	for who, r := range s.reports {
-		if now.Sub(r.At) > reportsFor {
+		if now.Sub(r.at) > reportsFor {
 			delete(s.reports, who)
 			continue
 		}
-		all = append(all, r)
+		all = append(all, router.PeerReport{At: r.at, Loads: slices.Collect(maps.Values(r.loads))})
 	}
-	return all
+	news, s.news = s.news, false
+	return all, news
 }
 
 // replicas counts the other routers that are heard.

@@ -71,6 +71,8 @@ type reader struct {
 	until string    // id of the last record that there was when the reader connected
 	late  late      // what the records up to that one tell, to be merged after it
 	back  time.Time // when what this router wrote last came back, or reading began
+
+	promised promised
 }
 
 // run connects and follows, over and over, until ctx ends.
@@ -207,6 +209,7 @@ func (r *reader) read(ctx context.Context) error {
 		}
 	}
 	r.counts.lastRead.Store(int64(records))
+	r.expire()
 	if records == 0 || !before(r.last, r.until) {
 		r.mergeLate(r.late)
 	}
@@ -237,16 +240,19 @@ func (r *reader) take(record redis.XMessage) {
 		r.moved(r.pool, h)
 	}
 	for _, c := range m.chains {
-		r.learn(c, !before(r.until, record.ID))
+		r.learn(c, m.replica, !before(r.until, record.ID))
+	}
+	for _, e := range m.ends {
+		r.ended(e, m.replica)
 	}
 	if m.report != nil {
-		r.peers.put(peerPool{m.replica, r.pool.name}, r.reportOf(m.report))
+		r.peers.put(peerPool{m.replica, r.pool.name}, r.reportOf(m.report), m.report.whole)
 	}
 }
 
-// learn takes in that another router saw a backend hold a chain, and told so before this
-// one listened where that is late.
-func (r *reader) learn(c chain, late bool) {
+// learn takes in that another router saw a backend hold a chain, or promises that it will,
+// and told so before this one listened where that is late.
+func (r *reader) learn(c chain, replica uint64, late bool) {
 	clock, ok := r.clock.conversion()
 	if !ok {
 		return
@@ -257,6 +263,12 @@ func (r *reader) learn(c chain, late bool) {
 	b := r.pool.backends[c.backend]
 	if b == nil || c.last <= moment(b.horizon.Load()) || clock.local(c.last) <= b.born {
 		r.counts.ignored.Add(1)
+		return
+	}
+	if c.promise != 0 {
+		if !late { // what is kept of those is told again
+			r.expect(c, promiseOf{replica, c.promise}, b, clock)
+		}
 		return
 	}
 	r.counts.received.Add(1)

@@ -153,14 +153,14 @@ func TestQueueIsBounded(t *testing.T) {
 	q, b := newQueue(), new(backend)
 	long := make([]kvindex.Key, 2*maxPublished)
 	fit := 0
-	for q.add(b, long, 1) {
+	for q.add(b, long, 1, 0) {
 		fit++
 	}
 	if want := maxQueuedKeys / maxPublished; fit != want {
 		t.Errorf("%d long uses fit, want %d", fit, want)
 	}
 	for n := fit; n > 0; {
-		batch := q.take()
+		batch, _ := q.take()
 		if len(batch) != batchKeys/maxPublished && len(batch) != n {
 			t.Fatalf("a batch of %d long uses, want %d", len(batch), batchKeys/maxPublished)
 		}
@@ -168,19 +168,86 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	short := []kvindex.Key{1}
 	for i := range maxQueued {
-		if !q.add(b, short, kvindex.Stamp(i)) {
+		if !q.add(b, short, kvindex.Stamp(i), 0) {
 			t.Fatalf("use %d does not fit", i)
 		}
 	}
 	short[0] = 2 // the queue has its own
-	if q.add(b, short, 0) {
+	if q.add(b, short, 0, 0) {
 		t.Error("one more fits")
 	}
-	if got := q.take(); len(got) != batchRecords || got[0].last != 0 || got[0].keys[0] != 1 {
+	if got, _ := q.take(); len(got) != batchRecords || got[0].last != 0 || got[0].keys[0] != 1 {
 		t.Errorf("a batch of %d, the first %+v", len(got), got[0])
 	}
-	if q.len() != maxQueued-batchRecords || !q.add(b, short, 0) {
+	if q.len() != maxQueued-batchRecords || !q.add(b, short, 0, 0) {
 		t.Errorf("%d wait", q.len())
+	}
+}
+
+// TestQueuedPromises: what is promised and what has become of it are told in order, and a
+// promise that has ended meanwhile is not told at all.
+func TestQueuedPromises(t *testing.T) {
+	q, b, keys := newQueue(), new(backend), []kvindex.Key{1, 2}
+	kept, broken, open := q.promise(b, keys, 10), q.promise(b, keys, 11), q.promise(b, keys, 12)
+	q.add(b, keys, 20, kept)
+	q.withdraw(broken)
+	uses, ends := q.take()
+	if len(ends) != 0 || len(uses) != 2 || uses[0].promise != open || uses[1].promise != 0 || uses[1].last != 20 {
+		t.Errorf("what ended at once: %+v, %+v", uses, ends)
+	}
+	q.withdraw(open)
+	q.withdraw(open)
+	q.withdraw(0)
+	if uses, ends = q.take(); len(uses) != 0 || len(ends) != 1 || ends[0] != (ended{b, open, false}) {
+		t.Errorf("then: %+v, %+v", uses, ends)
+	}
+	if len(q.open) != 0 || q.keys != 0 {
+		t.Errorf("%d promises are open, %d keys wait", len(q.open), q.keys)
+	}
+	// More than a batch: no end is told before its promise may have been.
+	first := q.promise(b, keys, 30)
+	for range batchRecords {
+		q.promise(b, keys, 31)
+	}
+	q.withdraw(first)
+	if uses, ends = q.take(); len(uses) != batchRecords || len(ends) != 0 {
+		t.Errorf("a batch of %d, %d ends", len(uses), len(ends))
+	}
+	if uses, ends = q.take(); len(uses) != 1 || len(ends) != 1 || ends[0].promise != first {
+		t.Errorf("the rest: %d, %+v", len(uses), ends)
+	}
+	// What does not fit is no promise.
+	for q.promise(b, keys, 40) != 0 {
+	}
+	if q.len() != maxQueued {
+		t.Errorf("%d wait", q.len())
+	}
+}
+
+// TestPromisedIsBounded: promises are remembered as long as there is room and they are young.
+func TestPromisedIsBounded(t *testing.T) {
+	var s promised
+	start := time.Unix(1000, 0)
+	for i := range maxPromised {
+		if !s.room(1) {
+			t.Fatalf("no room for promise %d", i)
+		}
+		s.add(&promise{promiseOf: promiseOf{7, kvindex.Promise(i + 1)}, keys: make([]kvindex.Key, 1), came: start.Add(time.Duration(i))})
+	}
+	if s.room(1) {
+		t.Error("there is room for one more")
+	}
+	if s.end(promiseOf{8, 1}) != nil || s.end(promiseOf{7, 2}) == nil || s.end(promiseOf{7, 2}) != nil {
+		t.Error("a promise ends once, and is the one of its router")
+	}
+	if !s.room(1) || s.room(maxPromisedKeys) {
+		t.Error("there is room for one more, of few keys")
+	}
+	if old := s.old(start.Add(3)); len(old) != 2 || old[0].number != 1 || old[1].number != 3 {
+		t.Errorf("the oldest are %v", old)
+	}
+	if old := s.old(start.Add(time.Second)); len(old) != maxPromised-3 || s.keys != 0 || len(s.order) != 0 {
+		t.Errorf("%d more, %d keys are left", len(old), s.keys)
 	}
 }
 
@@ -202,7 +269,7 @@ func TestGather(t *testing.T) {
 			keys := rapid.SampledFrom(chains).Draw(t, "chain")
 			keys = keys[:rapid.IntRange(1, len(keys)).Draw(t, "length")]
 			last := kvindex.Stamp(rapid.IntRange(1, 50).Draw(t, "last")) * 1_000_000
-			uses = append(uses, use{b, keys, last})
+			uses = append(uses, use{backend: b, keys: keys, last: last})
 			if b == gone {
 				continue
 			}
@@ -279,6 +346,8 @@ func TestTeller(t *testing.T) {
 	one, two := &pool{name: "one"}, &pool{name: "two"}
 	pools := map[string]*pool{"one": one, "two": two}
 	busy := router.Load{Pool: "one", Backend: "b1:80", InFlight: 3, Backlog: feedback.Backlog{Tokens: 9, Began: time.UnixMicro(77)}, PrefillRate: 5}
+	busier := busy
+	busier.InFlight++
 	var teller teller
 	for _, tc := range []struct {
 		at    time.Duration
@@ -288,6 +357,10 @@ func TestTeller(t *testing.T) {
 		{0, nil, map[*pool]int{one: 0, two: 0}},
 		{100, nil, map[*pool]int{}},
 		{200, []router.Load{busy, {Pool: "nobody", Backend: "x"}}, map[*pool]int{one: 1}},
+		{220, []router.Load{busy}, map[*pool]int{}},
+		{240, []router.Load{busier}, map[*pool]int{one: 1}}, // what has changed
+		{260, nil, map[*pool]int{one: 1}},                   // it went
+		{280, []router.Load{busy}, map[*pool]int{one: 1}},
 		{300, []router.Load{busy}, map[*pool]int{one: 1}},
 		{400, nil, map[*pool]int{one: 0}}, // that it is over is told at once
 		{500, nil, map[*pool]int{two: 0}},
@@ -302,8 +375,15 @@ func TestTeller(t *testing.T) {
 			if r.at != moment(own.at.UnixMicro()) {
 				t.Errorf("after %v: the report is of %d", tc.at, r.at)
 			}
-			if len(r.loads) == 1 && r.loads[0] != (load{backend: "b1:80", inFlight: 3, tokens: 9, began: 77, rate: 5}) {
-				t.Errorf("after %v: %+v", tc.at, r.loads[0])
+			want := load{backend: "b1:80"}
+			if len(tc.loads) > 0 {
+				want = load{backend: "b1:80", inFlight: tc.loads[0].InFlight, tokens: 9, began: 77, rate: 5}
+			}
+			if len(r.loads) == 1 && r.loads[0] != want {
+				t.Errorf("after %v: %+v, want %+v", tc.at, r.loads[0], want)
+			}
+			if changes := 200 < tc.at && tc.at < 300; r.whole == changes {
+				t.Errorf("after %v: whole is %v", tc.at, r.whole)
 			}
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -339,15 +419,39 @@ func TestPeers(t *testing.T) {
 			t.Errorf("%v after another router was heard: %v, want %v", tc.after, got, tc.want)
 		}
 	}
-	s.put(peerPool{1, "p"}, router.PeerReport{At: start, Loads: []router.Load{{Pool: "p"}}})
-	s.put(peerPool{1, "p"}, router.PeerReport{At: start.Add(-time.Second)}) // late
-	s.put(peerPool{1, "q"}, router.PeerReport{At: start})
-	s.put(peerPool{2, "p"}, router.PeerReport{At: start.Add(reportsFor)})
-	if got := s.latest(start.Add(time.Second)); len(got) != 3 || s.replicas() != 2 {
-		t.Errorf("%d reports of %d replicas", len(got), s.replicas())
+	busy := router.Load{Pool: "p", Backend: "b1:80", InFlight: 2}
+	other := router.Load{Pool: "p", Backend: "b2:80", InFlight: 1}
+	s.put(peerPool{1, "p"}, router.PeerReport{At: start, Loads: []router.Load{busy, other}}, true)
+	s.put(peerPool{1, "p"}, router.PeerReport{At: start.Add(-time.Second)}, true) // late
+	s.put(peerPool{1, "q"}, router.PeerReport{At: start}, true)
+	s.put(peerPool{2, "p"}, router.PeerReport{At: start.Add(reportsFor)}, true)
+	s.put(peerPool{3, "p"}, router.PeerReport{At: start, Loads: []router.Load{busy}}, false) // changes of what is not known
+	loads := func(now time.Time) (total map[string]int, reports int) {
+		all, _ := s.latest(now)
+		total = map[string]int{}
+		for _, r := range all {
+			for _, l := range r.Loads {
+				total[l.Backend] += l.InFlight
+			}
+		}
+		return total, len(all)
 	}
-	if got := s.latest(start.Add(reportsFor + 1)); len(got) != 1 || s.replicas() != 1 {
-		t.Errorf("later: %d reports of %d replicas", len(got), s.replicas())
+	if got, reports := loads(start.Add(time.Second)); reports != 3 || s.replicas() != 2 || got["b1:80"] != 2 || got["b2:80"] != 1 {
+		t.Errorf("%d reports of %d replicas with %v", reports, s.replicas(), got)
+	}
+	busy.InFlight = 5
+	s.put(peerPool{1, "p"}, router.PeerReport{At: start.Add(1), Loads: []router.Load{busy, {Pool: "p", Backend: "b2:80"}}}, false)
+	if _, news := s.latest(start); !news {
+		t.Error("changes are no news")
+	}
+	if got, _ := loads(start); len(got) != 1 || got["b1:80"] != 5 {
+		t.Errorf("after changes: %v", got)
+	}
+	if _, news := s.latest(start); news {
+		t.Error("what is known is news")
+	}
+	if _, reports := loads(start.Add(reportsFor + 2)); reports != 1 || s.replicas() != 1 {
+		t.Errorf("later, %d reports of %d replicas", reports, s.replicas())
 	}
 }
 

@@ -148,17 +148,24 @@ func (w *writer) next(clock conversion) []write {
 		b.raise(clock.fleet(at))
 		move(b, clock.fleet(at))
 	}
-	uses := w.queue.take()
-	w.taken += len(uses)
+	uses, ends := w.queue.take()
+	for _, u := range uses {
+		if u.promise == 0 {
+			w.taken++
+		}
+	}
 	since := make(map[*pool]kvindex.Stamp)
 	for b, g := range gather(uses, clock) {
 		writes = append(writes, w.scoreWrites(b, g)...)
 		for _, c := range g.chains {
 			tell(b.home).addChain(c)
 		}
-		if oldest := since[b.home]; oldest == 0 || g.since < oldest {
+		if oldest := since[b.home]; g.since != 0 && (oldest == 0 || g.since < oldest) {
 			since[b.home] = g.since
 		}
+	}
+	for _, e := range ends {
+		tell(e.backend.home).addEnd(end{promise: e.promise, kept: e.kept})
 	}
 	for p, r := range w.teller.reports(w.own.Load(), w.allPools(), clock) {
 		tell(p).addReport(r)
