@@ -25,7 +25,7 @@ func checkTopLevel(t *tree) []string {
 	var breaches []string
 	for _, name := range t.files {
 		top, _, _ := strings.Cut(name, "/")
-		if !slices.Contains(topLevel, top) && top != ".git" { // .git is a file in a work tree
+		if !slices.Contains(topLevel, top) {
 			breaches = append(breaches, name+": "+top+" has no place at the top of the repository")
 		}
 	}

@@ -54,7 +54,7 @@ func load(fsys fs.FS) (*tree, error) {
 			return err
 		case d.IsDir() && slices.Contains(skippedDirs, d.Name()):
 			return fs.SkipDir
-		case !d.Type().IsRegular():
+		case !d.Type().IsRegular(), name == ".git": // which is a file in a work tree
 			return nil
 		}
 		text, err := fs.ReadFile(fsys, name)

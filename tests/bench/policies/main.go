@@ -76,7 +76,7 @@ func run(ctx context.Context, dir, only, traces string, stdout io.Writer) error 
 }
 
 // results are what came of every strategy in one world, by its name.
-type results map[string]*replay.Result
+type results map[string]*outcome
 
 // play runs all strategies in all worlds and returns results by the name of the world.
 func play(ctx context.Context, chosen []world, traces string) (map[string]results, error) {
@@ -87,7 +87,9 @@ func play(ctx context.Context, chosen []world, traces string) (map[string]result
 			return nil, fmt.Errorf("%s: %w", w.name, err)
 		}
 		for _, name := range w.strategies() {
-			jobs = append(jobs, comparison.Job{Workload: asked, Fleet: comparison.Choose(w.fleet(), name)})
+			for _, seed := range w.seeds() {
+				jobs = append(jobs, comparison.Job{Workload: asked, Fleet: comparison.Choose(w.fleet(seed), name)})
+			}
 		}
 	}
 	bar := watch(jobs)
@@ -100,7 +102,8 @@ func play(ctx context.Context, chosen []world, traces string) (map[string]result
 	for _, w := range chosen {
 		all[w.name] = make(results)
 		for _, name := range w.strategies() {
-			all[w.name][name], played = played[0], played[1:]
+			n := len(w.seeds())
+			all[w.name][name], played = together(played[:n]), played[n:]
 		}
 	}
 	return all, nil
@@ -119,9 +122,11 @@ func csvReport(chosen []world, all map[string]results) *report.Report {
 	var r report.Report
 	for _, w := range chosen {
 		for _, name := range w.strategies() {
-			run := report.Summarize(name, all[w.name][name])
-			run.Row.SweepKey, run.Row.SweepValue, run.Row.Seed = "world", report.Value(w.name), w.fleet().Seed
-			r.Runs = append(r.Runs, run)
+			for i, seed := range w.seeds() {
+				run := report.Summarize(name, all[w.name][name].bySeed[i])
+				run.Row.SweepKey, run.Row.SweepValue, run.Row.Seed = "world", report.Value(w.name), seed
+				r.Runs = append(r.Runs, run)
+			}
 		}
 	}
 	return &r

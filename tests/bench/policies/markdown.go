@@ -11,7 +11,7 @@ const introduction = `# Policies
 Every strategy, and the placements of others to compare with, in the same worlds: modelled engines in virtual time behind
 the router's own code ([how](README.md)). Seven engines of the step model that the project's figures rest on (18 ms a step,
 20 ns for each token of decoded context, 20 µs for each decoding sequence, 10,000 prefill tokens a second, at most 2,048
-tokens a step and 256 sequences), scraped every 5 s, from empty caches, seed 1. Times to first token in seconds over the whole run.
+tokens a step and 256 sequences), scraped every 5 s, from empty caches, seed 1 where no others are named. Times to first token in seconds over the whole run.
 
 ` + "`make policy-bench`" + ` writes this page and [policies.csv](policies.csv) anew, the same on machines of one architecture. What the
 columns mean: [replay.md](../replay.md). Losses and noise are in [feedback.md](feedback.md).
@@ -68,6 +68,9 @@ func (w world) conditions() string {
 	}
 	if w.threshold > 0 {
 		parts = append(parts, fmt.Sprintf("`concurrency_threshold: %d`", w.threshold))
+	}
+	if n := len(w.seeds()); n > 1 {
+		parts = append(parts, fmt.Sprintf("the requests of seeds 1 to %d together", n))
 	}
 	return strings.Join(parts, "; ") + "."
 }

@@ -69,7 +69,7 @@ func TestWorldsAndRelations(t *testing.T) {
 			t.Errorf("two worlds are %q", w.name)
 		}
 		names = append(names, w.name)
-		c := w.fleet()
+		c := w.fleet(1)
 		if err := errors.Join(c.Validate(), c.Engine.Validate(), c.Router.Validate()); err != nil {
 			t.Errorf("%s: %v", w.name, err)
 		}
@@ -88,12 +88,12 @@ func TestWorldsAndRelations(t *testing.T) {
 
 // answered is a result with times to first token in milliseconds, and one sample that
 // hits a part of 100 tokens.
-func answered(cached int, ttfts ...time.Duration) *replay.Result {
+func answered(cached int, ttfts ...time.Duration) *outcome {
 	r := &replay.Result{Backends: []int{3, 1}, Samples: []replay.Sample{{Prompt: 100, Cached: cached}}}
 	for _, t := range ttfts {
 		r.TTFTs = append(r.TTFTs, t*time.Millisecond)
 	}
-	return r
+	return together([]*replay.Result{r})
 }
 
 func TestFigures(t *testing.T) {
@@ -143,5 +143,41 @@ func TestRunFails(t *testing.T) {
 	cancel()
 	if err := run(ctx, "", "^docs", "", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A world of several seeds is played with each of them, and counts all their requests.
+func TestSeedsTogether(t *testing.T) {
+	w := tinyWorld("seeds")
+	w.runs, w.only = 3, []string{router.PrefixAware}
+	all, err := play(t.Context(), []world{w}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := all["seeds"][router.PrefixAware]
+	if len(got.bySeed) != 3 || got.bySeed[0].HitRate() == got.bySeed[1].HitRate() {
+		t.Fatalf("%d runs, or two alike", len(got.bySeed))
+	}
+	requests, tokens, cached := 0, 0, 0
+	for _, r := range got.bySeed {
+		requests += r.Requests
+		for _, s := range r.Samples {
+			tokens += s.Prompt
+			cached += s.Cached
+		}
+	}
+	if got.Requests != requests || len(got.TTFTs) != requests || !slices.IsSorted(got.TTFTs) {
+		t.Errorf("%d requests and %d times, want %d", got.Requests, len(got.TTFTs), requests)
+	}
+	if want := float64(cached) / float64(tokens); got.HitRate() != want {
+		t.Errorf("hit rate %v, want %v", got.HitRate(), want)
+	}
+	var page, table bytes.Buffer
+	writeMarkdown(&page, []world{w}, all, nil)
+	if want := "; the requests of seeds 1 to 3 together.\n"; !strings.Contains(page.String(), want) {
+		t.Errorf("no %q in\n%s", want, &page)
+	}
+	if err := csvReport([]world{w}, all).CSV(&table); err != nil || strings.Count(table.String(), "\nworld,seeds,") != 3 {
+		t.Errorf("%v in\n%s", err, &table)
 	}
 }
