@@ -17,6 +17,13 @@ tokens a step and 256 sequences), scraped every 5 s, from empty caches, seed 1 w
 columns mean: [replay.md](../replay.md). Losses and noise are in [feedback.md](feedback.md).
 `
 
+// remark says why what does not hold does not.
+const remark = `
+` + "`docs`" + ` at 3.5/s with 0.25 s of overhead: half of all prompts begin their answer within 0.29 s, 0.25 s of overhead, a step of 18 ms,
+10 ms for a hundred tokens of question, and on average half a step until the engine takes them in. With random placement it is
+1.15 s. A router that found every document cached would take 75.0 % off.
+`
+
 // writeMarkdown writes the page: the worlds, then what must hold.
 func writeMarkdown(w io.Writer, chosen []world, all map[string]results, verdicts []verdict) {
 	fmt.Fprint(w, introduction)
@@ -53,6 +60,7 @@ func writeRelations(w io.Writer, verdicts []verdict) {
 		}
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", v.claim, v.world, v.figure, v.target, verdict)
 	}
+	fmt.Fprint(w, remark)
 }
 
 // conditions says what a world is like.
