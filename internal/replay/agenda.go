@@ -78,6 +78,24 @@ func (a *agenda) add(m moment) {
 	}
 }
 
+// sink moves what stands at a place down to where it belongs.
+func (a *agenda) sink(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(a.heap) {
+			return
+		}
+		if child+1 < len(a.heap) && a.heap[child+1].before(a.heap[child]) {
+			child++
+		}
+		if !a.heap[child].before(a.heap[i]) {
+			return
+		}
+		a.heap[i], a.heap[child] = a.heap[child], a.heap[i]
+		i = child
+	}
+}
+
 // next takes out what is due first.
 func (a *agenda) next() (m moment, ok bool) {
 	if len(a.heap) == 0 {
@@ -88,20 +106,7 @@ func (a *agenda) next() (m moment, ok bool) {
 	a.heap[0] = a.heap[last]
 	a.heap[last] = nil
 	a.heap = a.heap[:last]
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			break
-		}
-		if child+1 < last && a.heap[child+1].before(a.heap[child]) {
-			child++
-		}
-		if !a.heap[child].before(a.heap[i]) {
-			break
-		}
-		a.heap[i], a.heap[child] = a.heap[child], a.heap[i]
-		i = child
-	}
+	a.sink(0)
 	m = *first
 	*first = moment{}
 	a.spare = append(a.spare, first)
@@ -111,8 +116,32 @@ func (a *agenda) next() (m moment, ok bool) {
 	return m, true
 }
 
-// housekeeping reports whether the kind keeps no run alive, because it repeats for ever or
-// is of no use when nothing comes after it.
-func (k momentKind) housekeeping() bool {
-	return k == momentScrape || k == momentAudit || k == momentHear
+// upkeep reports whether the kind repeats for ever, or is told because of what does: as long
+// as nothing else happens, nothing comes of it that was not so before.
+func (k momentKind) upkeep() bool { return k == momentScrape || k == momentHear || k == momentAudit }
+
+// housekeeping reports whether the kind keeps no run alive: it is of no use when nothing
+// comes after it.
+func (k momentKind) housekeeping() bool { return k.upkeep() || k == momentFault }
+
+// event is when the first is due that is not upkeep; ok is false when nothing is.
+func (a *agenda) event() (at time.Duration, ok bool) {
+	for _, m := range a.heap {
+		if !m.kind.upkeep() && (!ok || m.at < at) {
+			at, ok = m.at, true
+		}
+	}
+	return at, ok
+}
+
+// putOff moves all upkeep to later, with the distances between.
+func (a *agenda) putOff(by time.Duration) {
+	for _, m := range a.heap {
+		if m.kind.upkeep() {
+			m.at += by
+		}
+	}
+	for i := len(a.heap)/2 - 1; i >= 0; i-- {
+		a.sink(i)
+	}
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -153,8 +154,10 @@ func TestDurationIsThatOfTheRequests(t *testing.T) {
 	if want.Duration <= last || want.Duration > last+2*time.Second {
 		t.Errorf("the run lasts %v, the last answer begins at %v", want.Duration, last)
 	}
-	c.Faults = []Fault{{At: 5 * time.Hour, Kind: LoseCache}}
-	if got := play(); got.Duration != want.Duration {
-		t.Errorf("with a fault after its end the run lasts %v, want %v", got.Duration, want.Duration)
+	late := Fault{At: 5 * time.Hour, Kind: LoseCache}
+	c.Faults = []Fault{late, {At: time.Second, Kind: LoseCache}}
+	got := play()
+	if got.Duration != want.Duration || !slices.Equal(got.Missed, []Fault{late}) {
+		t.Errorf("with a fault after its end the run lasts %v and misses %v, want %v and %v", got.Duration, got.Missed, want.Duration, late)
 	}
 }

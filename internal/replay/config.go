@@ -26,7 +26,7 @@ type Config struct {
 	// Routers is how many routers the requests are spread over; 0 is 1.
 	Routers int
 	// ShareDelay is after how long what one of them knows is known to the others, blocks,
-	// horizons and load, at most 1.9 s; 0 is that they share nothing.
+	// horizons and load, at most 1.98 s; 0 is that they share nothing.
 	ShareDelay time.Duration
 	// BytesPerToken is the length of a token in bytes of key stream. Default 4.
 	BytesPerToken float64

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -39,6 +40,8 @@ type Fleet struct {
 	routed int
 	done   int // requests that have ended
 	now    time.Duration
+	awake  time.Duration // when something happened last that is not upkeep
+	napped bool          // since then
 	result Result
 }
 
@@ -100,9 +103,15 @@ func (f *Fleet) Run(s workload.Source) (*Result, error) {
 				return nil, err
 			}
 		}
+		f.nap()
 		m, _ := f.agenda.next()
 		if err := f.handle(m); err != nil {
 			return nil, fmt.Errorf("replay: at %v: %w", m.at, err)
+		}
+	}
+	for len(f.agenda.heap) > 0 {
+		if m, _ := f.agenda.next(); m.kind == momentFault {
+			f.result.Missed = append(f.result.Missed, m.fault)
 		}
 	}
 	f.result.close(f)
@@ -131,6 +140,29 @@ func (f *Fleet) begin() {
 	}
 	if f.config.Audit {
 		f.agenda.add(moment{at: f.config.AuditEvery, kind: momentAudit})
+	}
+}
+
+// settled is after how long without an event all upkeep has said what it has to say: engines
+// were scraped, and routers heard of each other's load.
+const settled = time.Minute
+
+// nap passes over the upkeep of a time in which nothing happens, and leaves that of its
+// beginning and of its end: a pause of a month takes no longer than one of some minutes. It is
+// called before every moment. Where the index is audited, it does nothing: audits are counted.
+func (f *Fleet) nap() {
+	due := f.agenda.heap[0]
+	if !due.kind.upkeep() {
+		f.awake, f.napped = due.at, false
+		return
+	}
+	if f.napped || f.config.Audit || due.at-f.awake < settled {
+		return
+	}
+	f.napped = true // once in a pause: then what is left of it is short
+	beat := cmp.Or(f.config.ScrapeEvery, shareLoadsEvery)
+	if event, ok := f.agenda.event(); ok && event-due.at > settled {
+		f.agenda.putOff((event - settled - due.at) / beat * beat)
 	}
 }
 

@@ -42,6 +42,8 @@ type Result struct {
 	Moves []Move
 	// Recoveries are the faults, and how the router found out; only with an audit.
 	Recoveries []*Recovery
+	// Missed are the faults that nothing came of: by then, all requests had ended.
+	Missed []Fault
 	// Ejections counts backends taken out of rotation.
 	Ejections int
 	// Hopeless and Silent are the backends of which the router said so.
