@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"io"
 	"time"
 
@@ -38,26 +39,32 @@ func (c AgentTextConfig) Validate() error {
 // nothing. Answers have no name: where one is in a later prompt, it is the text of that
 // prompt. Plays do not depend on the seed.
 func ReadAgentText(r io.Reader, c AgentTextConfig) (*Workload, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	if c.Users == 0 {
-		c.Users = DefaultAgentTextUsers
-	}
+	return Open(KindAgentText, r, Options{Users: c.Users, Load: c.Load})
+}
+
+func readAgentText(r io.Reader) (*agentText, error) {
 	text, err := LoadLMCache(r)
 	if err != nil {
 		return nil, err
 	}
-	trace := &agentText{users: loadedUsers(c.Users, c.Load)}
+	trace := &agentText{name: text.Name, requests: text.Requests()}
 	for _, s := range text.Sessions {
 		trace.sessions = append(trace.sessions, agentSession(s))
 	}
-	return &Workload{Name: text.Name, Requests: text.Requests(), Play: trace.play}, nil
+	return trace, nil
+}
+
+func (t *agentText) workload(c AgentTextConfig) *Workload {
+	users := loadedUsers(cmp.Or(c.Users, DefaultAgentTextUsers), c.Load)
+	return &Workload{Name: t.name, Requests: t.requests, Play: func(uint64) Source {
+		return &agentTextPlay{trace: t, waiting: users}
+	}}
 }
 
 // agentText is a trace as it is kept. It does not change.
 type agentText struct {
-	users    int
+	name     string
+	requests int
 	sessions [][]agentTurn
 }
 
@@ -96,18 +103,18 @@ func chunks(messages []Message) []Segment {
 
 // agentTextPlay is one play of a trace. It implements [Source].
 type agentTextPlay struct {
-	trace *agentText
-	users int   // who have begun
-	sent  []int // turns, by session that has begun
+	trace   *agentText
+	users   int   // who have begun
+	waiting int   // users who have not
+	sent    []int // turns, by session that has begun
 }
-
-func (t *agentText) play(uint64) Source { return &agentTextPlay{trace: t} }
 
 // Next implements [Source].
 func (p *agentTextPlay) Next() (Request, bool) {
-	if p.users == p.trace.users {
+	if p.waiting == 0 {
 		return Request{}, false
 	}
+	p.waiting--
 	p.users++
 	return p.begin(time.Duration(p.users-1) * agentTextRamp)
 }

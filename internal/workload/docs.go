@@ -67,7 +67,7 @@ func (c DocsConfig) Workload() (*Workload, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Workload{Name: KindDocs, Requests: c.arrivals(), Play: func(seed uint64) Source { return NewDocs(c, seed) }}, nil
+	return &Workload{Name: KindDocs, Requests: c.arrivals(), Ends: c.Duration, Play: func(seed uint64) Source { return NewDocs(c, seed) }}, nil
 }
 
 // arrivals is how many requests come by themselves, 0 where users wait for answers.

@@ -41,7 +41,7 @@ func (c HeadConfig) Workload() (*Workload, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Workload{Name: KindHead, Play: func(seed uint64) Source { return NewHead(c, seed) }}, nil
+	return &Workload{Name: KindHead, Ends: c.Duration, Play: func(seed uint64) Source { return NewHead(c, seed) }}, nil
 }
 
 // Head is the workload "head". It implements [Source].

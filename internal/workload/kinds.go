@@ -46,12 +46,23 @@ type Options struct {
 	Pools []string
 }
 
+func (o Options) weka() WekaConfig           { return WekaConfig{Window: o.Window, Load: o.Load} }
+func (o Options) agentText() AgentTextConfig { return AgentTextConfig{Users: o.Users, Load: o.Load} }
+
+// Validate names the first option that makes no sense for a kind.
+func (o Options) Validate(kind string) error {
+	switch kind {
+	case KindWeka:
+		return o.weka().Validate()
+	case KindAgentText:
+		return o.agentText().Validate()
+	}
+	return firstWrong(kind, checkLoad(o.Load))
+}
+
 // Open returns a workload of a kind: of a file's content, plain or gzip, or generated as
 // the kind's default configuration says, where r is not used and may be nil.
 func Open(kind string, r io.Reader, o Options) (*Workload, error) {
-	if r == nil && !Generated(kind) && slices.Contains(Kinds(), kind) {
-		return nil, fmt.Errorf("a workload of kind %q is read from a file, and there is none", kind)
-	}
 	switch kind {
 	case KindDocs:
 		c := DefaultDocsConfig()
@@ -65,16 +76,21 @@ func Open(kind string, r io.Reader, o Options) (*Workload, error) {
 		c := DefaultHeadConfig()
 		c.Load = o.Load
 		return c.Workload()
-	case KindMooncake:
-		return ReadMooncake(r, o.Load)
-	case KindWeka:
-		return ReadWeka(r, WekaConfig{Window: o.Window, Load: o.Load})
-	case KindAgentText:
-		return ReadAgentText(r, AgentTextConfig{Users: o.Users, Load: o.Load})
-	case KindRequestLog:
-		return ReadRequestLog(r, o.Load, o.Pools...)
 	}
-	return nil, fmt.Errorf("there is no kind of workload %q: the kinds are %s", kind, strings.Join(Kinds(), ", "))
+	if !slices.Contains(Kinds(), kind) {
+		return nil, fmt.Errorf("there is no kind of workload %q: the kinds are %s", kind, strings.Join(Kinds(), ", "))
+	}
+	if r == nil {
+		return nil, fmt.Errorf("a workload of kind %q is read from a file, and there is none", kind)
+	}
+	if err := o.Validate(kind); err != nil { // before there is much to read
+		return nil, err
+	}
+	recording, err := Read(kind, r, o.Pools...)
+	if err != nil {
+		return nil, err
+	}
+	return recording.Workload(o)
 }
 
 // errNoRequests is the reason when a file has no requests.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -71,7 +72,7 @@ func checkTokens(field string, tokens *int, least int) error {
 	return nil
 }
 
-// toTime returns a recorded time, a number of units from the beginning.
+// toTime returns a recorded length of time, a number of units.
 func toTime(field string, value *float64, unit time.Duration) (time.Duration, error) {
 	if value == nil {
 		return 0, fmt.Errorf("%q is missing", field)
@@ -80,4 +81,35 @@ func toTime(field string, value *float64, unit time.Duration) (time.Duration, er
 		return 0, fmt.Errorf("%q: %v is not in 0..%v, a year", field, *value, most)
 	}
 	return time.Duration(*value * float64(unit)), nil
+}
+
+// recordedClock is the clock of a trace. It begins at the first time that was read, whatever
+// that is: some traces count from their own beginning, others from 1970.
+type recordedClock struct {
+	running       bool
+	first, latest float64 // in units
+}
+
+// read returns a recorded time, a number of units, from the first on. None is before the one
+// before it.
+func (c *recordedClock) read(field string, value *float64, unit time.Duration) (time.Duration, error) {
+	if value == nil {
+		return 0, fmt.Errorf("%q is missing", field)
+	}
+	if *value < 0 {
+		return 0, fmt.Errorf("%q: %v is negative", field, *value)
+	}
+	if !c.running {
+		c.running, c.first, c.latest = true, *value, *value
+	}
+	digits := func(units float64) string { return strconv.FormatFloat(units, 'f', -1, 64) }
+	since, most := *value-c.first, float64(maxSpan/unit)
+	switch {
+	case *value < c.latest:
+		return 0, fmt.Errorf("%q: %s is before %s, the time before it", field, digits(*value), digits(c.latest))
+	case since > most:
+		return 0, fmt.Errorf("%q: %s is more than a year (%s) after %s, the first", field, digits(*value), digits(most), digits(c.first))
+	}
+	c.latest = *value
+	return time.Duration(since * float64(unit)), nil
 }

@@ -38,7 +38,8 @@ var errTooLong = fmt.Errorf("longer than %d bytes", MaxLineBytes)
 var errTooLarge = fmt.Errorf("the trace is larger than %d bytes unpacked", MaxTraceBytes)
 
 // eachLine calls use for every line of r that is not blank, with its number and
-// without its end. r is plain or gzip. The line is valid during the call only. The
+// without its end. r is plain or gzip. Byte order marks of UTF-8, which editors put at the
+// beginning of files, are passed over, also where such files were joined. The line is valid during the call only. The
 // error is a [*LineError].
 func eachLine(r io.Reader, use func(line []byte) error) error {
 	plain, err := unpack(r)
@@ -55,7 +56,7 @@ func eachLine(r io.Reader, use func(line []byte) error) error {
 	number := 0
 	for lines.Scan() {
 		number++
-		if line := bytes.TrimSpace(lines.Bytes()); len(line) > 0 {
+		if line := bytes.TrimSpace(bytes.TrimPrefix(lines.Bytes(), []byte(utf8Mark))); len(line) > 0 {
 			if err := use(line); err != nil {
 				return &LineError{Line: number, Err: err}
 			}
@@ -75,19 +76,28 @@ func eachLine(r io.Reader, use func(line []byte) error) error {
 	return &LineError{Line: number + 1, Err: err}
 }
 
-// unpack returns what is inside when r is gzip, else r.
+// gzipMagic is how a gzip file begins.
+const gzipMagic = "\x1f\x8b"
+
+// unpack returns what is inside when r is gzip, else r. Content that cannot be lines of text
+// is an error that says what it is.
 func unpack(r io.Reader) (io.Reader, error) {
-	peeked := bufio.NewReader(r)
-	magic, err := peeked.Peek(2)
+	outside := bufio.NewReader(r)
+	begin, err := outside.Peek(formatBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return peeked, nil
+	if !bytes.HasPrefix(begin, []byte(gzipMagic)) {
+		return outside, refuseFormat(begin)
 	}
-	inside, err := gzip.NewReader(peeked)
+	unpacked, err := gzip.NewReader(outside)
 	if err != nil {
 		return nil, fmt.Errorf("not a gzip file after all: %w", err)
+	}
+	inside := bufio.NewReader(unpacked)
+	begin, _ = inside.Peek(formatBytes) // whoever reads on meets the error again
+	if err := refuseFormat(begin); err != nil {
+		return nil, fmt.Errorf("inside gzip: %w", err)
 	}
 	return inside, nil
 }

@@ -29,48 +29,60 @@ type mooncakeLine struct {
 // ReadMooncake reads a trace of the Mooncake project, plain or gzip: one JSON object a line,
 // {"timestamp", "input_length", "output_length", "hash_ids"}, in the order of the times. An
 // id names a block of 512 tokens; the last block of a prompt, where it is not full, is like
-// nothing else. It is played in an open loop, load times as fast as recorded (0 is 1). In a
-// trace whose times come in ticks of 3 seconds, requests are spread uniformly over their
-// tick: a tick's burst is of the anonymisation's making. The error of a bad file is a
-// [*LineError].
+// nothing else. It is played in an open loop, load times as fast as recorded (0 is 1), from
+// the time of the first request on. In a trace whose times come in ticks of 3 seconds,
+// requests are spread uniformly over their tick: a tick's burst is of the anonymisation's
+// making. The error of a bad file is a [*LineError].
 func ReadMooncake(r io.Reader, load float64) (*Workload, error) {
-	if err := firstWrong(KindMooncake, checkLoad(load)); err != nil {
-		return nil, err
-	}
-	var requests []BlockRequest
+	return Open(KindMooncake, r, Options{Load: load})
+}
+
+// mooncakeTrace is a trace as it is kept. It does not change.
+type mooncakeTrace struct {
+	requests []BlockRequest // from 0 on
+	spread   time.Duration  // of the requests of one time
+}
+
+func readMooncake(r io.Reader) (*mooncakeTrace, error) {
+	var t mooncakeTrace
 	var kept memory
+	var clock recordedClock
 	err := eachRecord(r, func(raw []byte) error {
 		var line mooncakeLine
 		if err := json.Unmarshal(raw, &line); err != nil {
 			return fmt.Errorf("not a request of a Mooncake trace: %w", err)
 		}
-		request, err := line.request()
+		request, err := line.request(&clock)
 		if err != nil {
 			return err
 		}
-		if n := len(requests); n > 0 && request.At < requests[n-1].At {
-			return fmt.Errorf(`"timestamp": %v is before that of the line before`, *line.Timestamp)
-		}
-		requests = append(requests, request)
+		t.requests = append(t.requests, request)
 		return kept.keep(requestMemory + idMemory*len(request.Blocks))
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(requests) == 0 {
+	if len(t.requests) == 0 {
 		return nil, errNoRequests
 	}
-	var spread time.Duration
-	if ticked(requests) {
-		spread = mooncakeTick
+	if ticked(t.requests) {
+		t.spread = mooncakeTick
 	}
-	return &Workload{Name: "Mooncake trace", Requests: len(requests), Play: func(seed uint64) Source {
-		return NewBlockTrace(schedule(requests, spread, load, seed), mooncakeBlock)
-	}}, nil
+	return &t, nil
 }
 
-func (l *mooncakeLine) request() (BlockRequest, error) {
-	at, err := toTime("timestamp", l.Timestamp, time.Millisecond)
+func (t *mooncakeTrace) workload(load float64) *Workload {
+	return &Workload{
+		Name: "Mooncake trace", Requests: len(t.requests),
+		Ends: faster(t.requests[len(t.requests)-1].At+t.spread, load),
+		Play: func(seed uint64) Source {
+			return NewBlockTrace(schedule(t.requests, t.spread, load, seed), mooncakeBlock)
+		},
+	}
+}
+
+func (l *mooncakeLine) request(clock *recordedClock) (BlockRequest, error) {
+	at, err := clock.read("timestamp", l.Timestamp, time.Millisecond)
 	if err != nil {
 		return BlockRequest{}, err
 	}

@@ -2,6 +2,7 @@ package workload_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,27 @@ func TestMooncakeWithoutTicks(t *testing.T) {
 	}
 }
 
+// A trace begins with its first request, whatever time that has, and under any load.
+func TestMooncakeBeginsAtItsFirstRequest(t *testing.T) {
+	for _, first := range []int{0, 7_000, 1_700_000_000, 1_700_000_000_123} {
+		var text strings.Builder
+		for _, ms := range []int{0, 40, 2000} {
+			fmt.Fprintf(&text, `{"timestamp": %d, "input_length": 10, "output_length": 1, "hash_ids": []}`+"\n", first+ms)
+		}
+		w, err := workload.ReadMooncake(strings.NewReader(text.String()), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var at []time.Duration
+		for _, r := range play(t, w, 1, 0) {
+			at = append(at, r.At)
+		}
+		if diff := cmp.Diff([]time.Duration{0, 20 * time.Millisecond, time.Second}, at); diff != "" {
+			t.Errorf("first at %d ms: times under a load of 2 (-want +got):\n%s", first, diff)
+		}
+	}
+}
+
 func TestReadMooncakeNamesTheLine(t *testing.T) {
 	const good = `{"timestamp": 3000, "input_length": 512, "output_length": 1, "hash_ids": [0]}` + "\n"
 	for _, c := range []struct {
@@ -81,9 +103,10 @@ func TestReadMooncakeNamesTheLine(t *testing.T) {
 		{"cut short", good + `{"timestamp": 1, "inp`, 2, "not a request of a Mooncake trace"},
 		{"no time", `{"input_length": 512, "output_length": 1, "hash_ids": [0]}`, 1, `"timestamp" is missing`},
 		{"null time", `{"timestamp": null, "input_length": 512, "output_length": 1, "hash_ids": [0]}`, 1, `"timestamp" is missing`},
-		{"negative time", `{"timestamp": -1, "input_length": 512, "output_length": 1, "hash_ids": [0]}`, 1, `"timestamp": -1 is not in 0..`},
-		{"time of a year", `{"timestamp": 1760428436442742, "input_length": 512, "output_length": 1, "hash_ids": [0]}`, 1, `"timestamp": 1.76`},
-		{"backwards", good + `{"timestamp": 2999, "input_length": 512, "output_length": 1, "hash_ids": [0]}`, 2, `"timestamp": 2999 is before that of the line before`},
+		{"negative time", `{"timestamp": -1, "input_length": 512, "output_length": 1, "hash_ids": [0]}`, 1, `"timestamp": -1 is negative`},
+		{"a year later", good + `{"timestamp": 1760428436442742, "input_length": 512, "output_length": 1, "hash_ids": [0]}`, 2, `"timestamp": 1760428436442742 is more than a year (31622400000) after 3000, the first`},
+		{"time of 1e999", `{"timestamp": 1e999, "input_length": 512, "output_length": 1, "hash_ids": [0]}`, 1, "1e999"},
+		{"backwards", good + `{"timestamp": 2999, "input_length": 512, "output_length": 1, "hash_ids": [0]}`, 2, `"timestamp": 2999 is before 3000, the time before it`},
 		{"no length", `{"timestamp": 0, "output_length": 1, "hash_ids": [0]}`, 1, `"input_length" is missing`},
 		{"empty prompt", `{"timestamp": 0, "input_length": 0, "output_length": 1, "hash_ids": []}`, 1, `"input_length": 0 tokens`},
 		{"absurd prompt", `{"timestamp": 0, "input_length": 99999999, "output_length": 1, "hash_ids": []}`, 1, `"input_length": 99999999 tokens`},

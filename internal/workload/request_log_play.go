@@ -20,9 +20,10 @@ import (
 // known before. What an answer did not report is reckoned: a prompt at the log's own bytes
 // per token, an answer at the mean length. Plays do not depend on the seed.
 func ReadRequestLog(r io.Reader, load float64, pools ...string) (*Workload, error) {
-	if err := firstWrong(KindRequestLog, checkLoad(load)); err != nil {
-		return nil, err
-	}
+	return Open(KindRequestLog, r, Options{Load: load, Pools: pools})
+}
+
+func readRequestLog(r io.Reader, pools []string) (*loggedBlocks, error) {
 	reading := logReading{known: make(map[kvindex.Key]int32)}
 	others := make(map[string]bool) // pools that are not played
 	err := eachRecord(r, func(line []byte) error {
@@ -45,8 +46,15 @@ func ReadRequestLog(r io.Reader, load float64, pools ...string) (*Workload, erro
 	if len(reading.requests) == 0 {
 		return nil, errNoRequests
 	}
-	log := reading.settle(load)
-	return &Workload{Name: "request log", Requests: len(log.requests), Play: func(uint64) Source { return &logPlay{log: log} }}, nil
+	return reading.settle(), nil
+}
+
+func (l *loggedBlocks) workload(load float64) *Workload {
+	return &Workload{
+		Name: "request log", Requests: len(l.requests),
+		Ends: faster(l.requests[len(l.requests)-1].at, load),
+		Play: func(uint64) Source { return &logPlay{log: l, load: load} },
+	}
 }
 
 // loggedBlocks is the content of a log. Since a key names a block and all before it, the
@@ -119,12 +127,12 @@ func (l *logReading) add(r *LoggedRequest) error {
 }
 
 // settle puts the requests in order, and gives lengths in tokens to what has none.
-func (l *logReading) settle(load float64) *loggedBlocks {
+func (l *logReading) settle() *loggedBlocks {
 	slices.SortStableFunc(l.requests, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
 	bytesPerToken, output := l.bytesPerToken(), l.meanOutput()
 	for i := range l.requests {
 		r := &l.requests[i]
-		r.at = faster(r.at-l.first, load)
+		r.at -= l.first
 		if r.prompt < 0 {
 			r.prompt = int32(min(float64(r.stream)/bytesPerToken, maxTokens))
 		}
@@ -208,6 +216,7 @@ func (l *loggedBlocks) prompt(r *logged, number int) []Segment {
 // logPlay is one play of a log. It implements [Source].
 type logPlay struct {
 	log  *loggedBlocks
+	load float64
 	next int
 }
 
@@ -218,7 +227,7 @@ func (p *logPlay) Next() (Request, bool) {
 	}
 	r := &p.log.requests[p.next]
 	p.next++
-	return Request{At: r.at, Prompt: p.log.prompt(r, p.next), OutputTokens: max(int(r.output), 1), Session: p.next}, true
+	return Request{At: faster(r.at, p.load), Prompt: p.log.prompt(r, p.next), OutputTokens: max(int(r.output), 1), Session: p.next}, true
 }
 
 // Ended implements [Source].

@@ -87,14 +87,11 @@ type wekaTurn struct {
 // have no name, since the trace does not tell which blocks they are in. The error of a bad
 // file is a [*LineError].
 func ReadWeka(r io.Reader, c WekaConfig) (*Workload, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	if c.Window == 0 {
-		c.Window = wekaDefaultWindow
-	}
-	trace := &wekaTrace{window: faster(c.Window, c.Load)}
-	requests := 0
+	return Open(KindWeka, r, Options{Window: c.Window, Load: c.Load})
+}
+
+func readWeka(r io.Reader) (*wekaTrace, error) {
+	var trace wekaTrace
 	var kept memory
 	err := eachRecord(r, func(raw []byte) error {
 		if trace.block == 0 {
@@ -105,17 +102,17 @@ func ReadWeka(r io.Reader, c WekaConfig) (*Workload, error) {
 			return err
 		}
 		session.own = nameOf(uint64(len(trace.sessions)), ^uint64(0))
-		requests += len(session.turns)
+		trace.requests += len(session.turns)
 		trace.sessions = append(trace.sessions, session)
 		return kept.keep(session.memory())
 	})
 	if err != nil {
 		return nil, err
 	}
-	if requests == 0 {
+	if trace.requests == 0 {
 		return nil, errNoRequests
 	}
-	return &Workload{Name: "Weka agent trace", Requests: requests, Play: trace.play}, nil
+	return &trace, nil
 }
 
 func (t *wekaTrace) readHeader(raw []byte) error {
@@ -152,57 +149,54 @@ func readWekaSession(raw []byte, block int) (wekaSession, error) {
 		headBlocks: uint64((*line.ToolTokens + *line.SystemTokens) / block),
 		turns:      make([]wekaTurn, 0, len(line.Requests)),
 	}
-	before, blocks := time.Duration(0), 0
+	var clock recordedClock
+	blocks := 0
 	for i, values := range line.Requests {
-		turn, at, err := readWekaTurn(values, block, blocks)
-		if err == nil && at < before {
-			err = fmt.Errorf(`"t": %v is before that of the request before, %v`, at, before)
-		}
+		turn, err := readWekaTurn(values, &clock, block, blocks)
 		if err != nil {
 			return wekaSession{}, fmt.Errorf("request %d: %w", i+1, err)
 		}
-		before, blocks = at, turn.blocks()
+		blocks = turn.blocks()
 		s.turns = append(s.turns, turn)
 	}
 	return s, nil
 }
 
-// readWekaTurn reads a request after one of so many blocks, and when it was sent.
-func readWekaTurn(values []json.RawMessage, block, before int) (wekaTurn, time.Duration, error) {
+// readWekaTurn reads a request after one of so many blocks.
+func readWekaTurn(values []json.RawMessage, clock *recordedClock, block, before int) (wekaTurn, error) {
 	if len(values) != len(wekaValues) {
-		return wekaTurn{}, 0, fmt.Errorf("it has %d values, want %d", len(values), len(wekaValues))
+		return wekaTurn{}, fmt.Errorf("it has %d values, want %d", len(values), len(wekaValues))
 	}
 	var sent, took, think *float64
 	var prompt, output, keep *int
 	var rle []uint64
 	for i, into := range []any{&sent, &prompt, &output, &took, &think, &keep, &rle} {
 		if err := json.Unmarshal(values[i], into); err != nil {
-			return wekaTurn{}, 0, fmt.Errorf("%q: %w", wekaValues[i], err)
+			return wekaTurn{}, fmt.Errorf("%q: %w", wekaValues[i], err)
 		}
 	}
-	at, err := toTime("t", sent, time.Second)
-	if err != nil {
-		return wekaTurn{}, 0, err
+	if _, err := clock.read("t", sent, time.Second); err != nil {
+		return wekaTurn{}, err
 	}
 	pause, err := toTime("think_time", think, time.Second)
 	if err != nil {
-		return wekaTurn{}, 0, err
+		return wekaTurn{}, err
 	}
 	if err := errors.Join(checkTokens("in", prompt, 1), checkTokens("out", output, 0)); err != nil {
-		return wekaTurn{}, 0, err
+		return wekaTurn{}, err
 	}
 	full := *prompt / block
 	if most := min(before, full); keep == nil || *keep < 0 || *keep > most {
-		return wekaTurn{}, 0, fmt.Errorf(`"keep": %s is not in 0..%d, what this request and the one before have full blocks for`, values[5], most)
+		return wekaTurn{}, fmt.Errorf(`"keep": %s is not in 0..%d, what this request and the one before have full blocks for`, values[5], most)
 	}
 	runs, err := readRuns(rle, full-*keep)
 	if err != nil {
-		return wekaTurn{}, 0, fmt.Errorf(`"rle": %w`, err)
+		return wekaTurn{}, fmt.Errorf(`"rle": %w`, err)
 	}
 	return wekaTurn{
 		prompt: int32(*prompt), output: int32(max(*output, 1)), keep: int32(*keep), //nolint:gosec // checked above
 		think: min(pause, wekaThinkMax), runs: runs,
-	}, at, nil
+	}, nil
 }
 
 // readRuns reads runs of at most so many blocks in all.

@@ -9,8 +9,8 @@ import (
 
 // wekaTrace is a trace as it is kept. It does not change.
 type wekaTrace struct {
-	window   time.Duration
 	block    int // tokens
+	requests int
 	sessions []wekaSession
 }
 
@@ -29,11 +29,16 @@ type wekaTalk struct {
 	runs  []blockRun // the blocks of the last prompt
 }
 
-func (t *wekaTrace) play(seed uint64) Source {
+func (t *wekaTrace) workload(c WekaConfig) *Workload {
+	window := faster(cmp.Or(c.Window, wekaDefaultWindow), c.Load)
+	return &Workload{Name: "Weka agent trace", Requests: t.requests, Play: func(seed uint64) Source { return t.play(window, seed) }}
+}
+
+func (t *wekaTrace) play(window time.Duration, seed uint64) Source {
 	rng := rand.New(rand.NewPCG(seed, 0x77656b61))
 	p := &wekaPlay{trace: t, talks: make([]wekaTalk, len(t.sessions))}
 	for i := range p.talks {
-		p.talks[i].begin = time.Duration(rng.Float64() * float64(t.window))
+		p.talks[i].begin = time.Duration(rng.Float64() * float64(window))
 		if len(t.sessions[i].turns) > 0 {
 			p.order = append(p.order, i)
 		}

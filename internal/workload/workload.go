@@ -12,6 +12,9 @@ type Workload struct {
 	Name string
 	// Requests is how many requests a play has, 0 when that is not known beforehand.
 	Requests int
+	// Ends is a moment from which on no request comes, in any play, 0 when that depends on
+	// the answers.
+	Ends time.Duration
 	// Play returns the requests from the beginning. Equal seeds give equal requests where
 	// equal things become of them.
 	Play func(seed uint64) Source
