@@ -51,11 +51,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	case errors.As(err, &usage):
 		for _, line := range config.Each(usage.Unwrap()) {
-			fmt.Fprintf(stderr, "warmroute: %v\n", line)
+			fmt.Fprintf(stderr, "warmroute: %s\n", cli.Plain(line.Error()))
 		}
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "warmroute: %v\n", err)
+	fmt.Fprintf(stderr, "warmroute: %s\n", cli.Plain(err.Error()))
 	if errors.Is(err, cli.ErrInterrupted) {
 		return exitStopped
 	}

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/warmroute/warmroute/internal/cli"
 	"github.com/warmroute/warmroute/internal/workload"
 )
 
@@ -24,6 +25,8 @@ type asked struct {
 	chat      workload.ChatConfig
 	head      workload.HeadConfig
 	options   workload.Options
+	flags     map[string]string // of the workloads: kind by name
+	given     []string          // those that were given
 }
 
 // traceKinds are the kinds of workload that are read from files.
@@ -53,94 +56,93 @@ func (a *asked) source() (kind, file string, err error) {
 	return kind, file, nil
 }
 
-// foreign finds flags that are given and belong to another kind of workload.
-func (a *asked) foreign(kind string) error {
-	for _, other := range []struct {
-		kind  string
-		given bool
-	}{
-		{workload.KindDocs, a.docs != workload.DefaultDocsConfig()},
-		{workload.KindChat, a.chat != workload.DefaultChatConfig()},
-		{workload.KindHead, a.head != workload.DefaultHeadConfig()},
-		{workload.KindWeka, a.options.Window != 0},
-		{workload.KindAgentText, a.options.Users != 0},
-		{workload.KindRequestLog, len(a.options.Pools) > 0},
-	} {
-		if other.given && other.kind != kind {
-			return fmt.Errorf("a flag of the workload %s (--%s-…) is given, and what is replayed is %s", other.kind, other.kind, kind)
+// changed are those of the workloads' flags that are given.
+func (a *asked) changed(cmd *cobra.Command) []string {
+	var given []string
+	for _, flag := range slices.Sorted(maps.Keys(a.flags)) {
+		if cmd.Flags().Changed(flag) {
+			given = append(given, flag)
 		}
+	}
+	return given
+}
+
+// idle finds a flag that is given and changes nothing about a kind of workload.
+func (a *asked) idle(kind string) error {
+	for _, flag := range a.given {
+		if other := a.flags[flag]; other != kind {
+			of := "--workload " + other
+			if !workload.Generated(other) {
+				of = "--trace " + other + ":FILE"
+			}
+			return fmt.Errorf("--%s: it is a flag of %s, and says nothing about %s", flag, of, kind)
+		}
+	}
+	if a.docs.Users > 0 && slices.Contains(a.given, "docs-rate") {
+		return fmt.Errorf("--docs-rate: %d users of --docs-users ask when they got their answers, and at no rate: give one of the two", a.docs.Users)
 	}
 	return nil
 }
 
-// open returns the workload. Errors name flags and, of a file, lines.
-func (a *asked) open(ctx context.Context) (*workload.Workload, error) {
+// check finds what makes no sense, as far as that is known before a file is read.
+func (a *asked) check() error {
+	kind, _, err := a.source()
+	if err != nil {
+		return err
+	}
+	if err := a.idle(kind); err != nil {
+		return err
+	}
+	if !(a.load > 0) {
+		return fmt.Errorf("--load: must be above 0, is %v", a.load)
+	}
+	if workload.Generated(kind) {
+		_, err = a.generate(kind)
+	} else {
+		err = a.played().Validate(kind)
+	}
+	return nameFlag(kind, err)
+}
+
+// open returns the workload, of flags that are checked. Errors name flags and, of a file,
+// lines.
+func (a *asked) open(ctx context.Context, files traceFiles) (*workload.Workload, error) {
 	kind, file, err := a.source()
 	if err != nil {
 		return nil, err
 	}
-	if err := a.foreign(kind); err != nil {
+	if workload.Generated(kind) {
+		return a.generate(kind)
+	}
+	recording, err := files.read(ctx, kind, file, a.options.Pools)
+	if err != nil {
 		return nil, err
 	}
-	if !(a.load > 0) {
-		return nil, fmt.Errorf("--load: must be above 0, is %v", a.load)
-	}
-	var w *workload.Workload
+	return recording.Workload(a.played())
+}
+
+// generate makes a workload of a kind that is generated.
+func (a *asked) generate(kind string) (*workload.Workload, error) {
 	switch kind {
 	case workload.KindDocs:
 		c := a.docs
 		c.Load = a.load
-		w, err = c.Workload()
+		return c.Workload()
 	case workload.KindChat:
 		c := a.chat
 		c.Load = a.load
-		w, err = c.Workload()
-	case workload.KindHead:
-		c := a.head
-		c.Load = a.load
-		w, err = c.Workload()
-	default:
-		return a.read(ctx, kind, file)
+		return c.Workload()
 	}
-	return w, nameFlag(kind, err)
+	c := a.head
+	c.Load = a.load
+	return c.Workload()
 }
 
-// read reads a trace.
-func (a *asked) read(ctx context.Context, kind, file string) (*workload.Workload, error) {
-	f, err := os.Open(file)
-	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		return nil, fmt.Errorf("--trace: %s: %w", file, failed.Err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("--trace: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	options := a.options
-	options.Load = a.load
-	w, err := workload.Open(kind, interruptible{ctx, f}, options)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err == nil:
-		return w, nil
-	case errors.As(err, new(*workload.LineError)):
-		return nil, fmt.Errorf("--trace: %s: %w", file, err)
-	}
-	return nil, nameFlag(kind, err)
-}
-
-// interruptible is a reader that stops when a context ends.
-type interruptible struct {
-	ctx context.Context //nolint:containedctx // a reader has no other way
-	r   io.Reader
-}
-
-// Read implements [io.Reader].
-func (i interruptible) Read(p []byte) (int, error) {
-	if err := i.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return i.r.Read(p)
+// played is how a recorded workload is played.
+func (a *asked) played() workload.Options {
+	o := a.options
+	o.Load = a.load
+	return o
 }
 
 // nameFlag gives a field of a workload's configuration, which an error names behind the
@@ -181,7 +183,7 @@ func (a *asked) title() string {
 		c := a.head
 		return fmt.Sprintf("head: %d tokens common to all prompts and %d of each one's own, %v requests/s for %s", c.HeadTokens, c.OwnTokens, c.Rate, short(c.Duration))
 	}
-	return kind + ": " + filepath.Base(file)
+	return kind + ": " + cli.Name(filepath.Base(file))
 }
 
 // more says how there would be more requests.

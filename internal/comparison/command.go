@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +63,10 @@ and, as yardsticks, placements that only a replay has
   warmroute replay --trace request-log:requests.jsonl --strategy prefix_aware --sweep concurrency_threshold=8,32,128
   warmroute replay --workload chat --fault "t=1200s backend=3 lose-cache" -o json`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.execute(cmd, s) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.asked.given = s.asked.changed(cmd)
+			return o.execute(cmd, s)
+		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -81,7 +85,8 @@ and, as yardsticks, placements that only a replay has
 
 // execute runs the command once its flags are known.
 func (o *options) execute(cmd *cobra.Command, s scenario) error {
-	ctx := cmd.Context()
+	ctx, stop := cli.UntilHangup(cmd.Context())
+	defer stop()
 	write, err := o.printer()
 	if err != nil {
 		return cli.BadUsage(err)
@@ -94,7 +99,6 @@ func (o *options) execute(cmd *cobra.Command, s scenario) error {
 	if err != nil {
 		return cli.BadUsage(err)
 	}
-	defer page.discard()
 	r, err := p.watched(ctx, cmd.ErrOrStderr())
 	if err != nil {
 		_, refused := errors.AsType[*refusedError](err)
@@ -103,7 +107,11 @@ func (o *options) execute(cmd *cobra.Command, s scenario) error {
 	if err := page.write(r.HTML); err != nil {
 		return err
 	}
-	return write(r, cmd.OutOrStdout())
+	err = write(r, cmd.OutOrStdout())
+	if errors.Is(err, syscall.EPIPE) {
+		return nil // whoever reads has read enough
+	}
+	return err
 }
 
 // blame says whose fault an error is.
@@ -170,6 +178,9 @@ func (o *options) plan(ctx context.Context, s scenario) (*plan, error) {
 		key, value, found := strings.Cut(setting, "=")
 		if !found {
 			return nil, fmt.Errorf("--set: %q is not KEY=VALUE, with KEY one of %s", setting, strings.Join(config.RoutingKeys(), ", "))
+		}
+		if !cli.Printable(setting) {
+			return nil, fmt.Errorf("--set: %q has characters that cannot be printed", setting)
 		}
 		if err := s.set(key, value); err != nil {
 			return nil, under("--set", err)

@@ -52,10 +52,13 @@ func parseFault(text string) (replay.Fault, error) {
 // parseMoment reads when something happens.
 func parseMoment(text string) (time.Duration, error) {
 	at, err := time.ParseDuration(text)
-	if err == nil && (at < 0 || at > latestFault) {
-		err = fmt.Errorf("%v is not in 0..%s", at, short(latestFault))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a time such as 90s or 1h30m", text)
+	case at < 0 || at > latestFault:
+		return 0, fmt.Errorf("%v is not in 0..%s", at, short(latestFault))
 	}
-	return at, err
+	return at, nil
 }
 
 // faultText writes a fault as the flag takes it.

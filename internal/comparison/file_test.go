@@ -3,8 +3,10 @@ package comparison
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -43,7 +45,6 @@ func TestPendingFile(t *testing.T) {
 		_, _ = io.WriteString(w, "half")
 		return failure
 	})
-	broken.discard()
 	if !errors.Is(err, failure) || content() != "before" || len(names(t, filepath.Dir(path))) != 1 {
 		t.Errorf("after %v there is %q in %v", err, content(), names(t, filepath.Dir(path)))
 	}
@@ -56,12 +57,41 @@ func TestPendingFile(t *testing.T) {
 		t.Errorf("a file that is pending is there: %q", content())
 	}
 	err = whole.write(func(w io.Writer) error { _, err := io.WriteString(w, "after"); return err })
-	whole.discard()
 	if err != nil || content() != "after" || len(names(t, filepath.Dir(path))) != 1 {
 		t.Errorf("%v: there is %q in %v", err, content(), names(t, filepath.Dir(path)))
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != reportMode {
-		t.Errorf("mode %v, %v", info.Mode(), err)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the mode of the file that was replaced is now %v, %v", info.Mode(), err)
+	}
+}
+
+// Until there is something to write, nothing is there that an end of the process would leave.
+func TestPendingFileLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := newPendingFile(filepath.Join(dir, "report.html")); err != nil {
+		t.Fatal(err)
+	}
+	if left := names(t, dir); left != nil {
+		t.Errorf("there is %v", left)
+	}
+}
+
+// A new file may be read by whom the umask lets.
+func TestPendingFileRespectsTheUmask(t *testing.T) {
+	for umask, want := range map[int]fs.FileMode{0o022: 0o644, 0o077: 0o600, 0o026: 0o640} {
+		path := filepath.Join(t.TempDir(), "report.html")
+		before := syscall.Umask(umask)
+		p, err := newPendingFile(path)
+		if err == nil {
+			err = p.write(func(io.Writer) error { return nil })
+		}
+		syscall.Umask(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("umask %03o: mode %v, %v, want %v", umask, info.Mode(), err, want)
+		}
 	}
 }
 
@@ -76,5 +106,4 @@ func TestPendingFileNowhere(t *testing.T) {
 	if err := none.write(nil); err != nil {
 		t.Error(err)
 	}
-	none.discard()
 }

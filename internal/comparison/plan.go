@@ -37,6 +37,9 @@ func parseSweep(text string) (sweep, error) {
 		if value == "" || slices.Contains(s.values, value) {
 			return sweep{}, fmt.Errorf("--sweep: %q is not KEY=VALUE,VALUE,… with values that differ", text)
 		}
+		if !cli.Printable(value) {
+			return sweep{}, fmt.Errorf("--sweep: %q has characters that cannot be printed", value)
+		}
 		s.values = append(s.values, value)
 	}
 	return s, nil
@@ -62,36 +65,50 @@ func newPlan(ctx context.Context, s scenario, strategies []string, over sweep, l
 	if n := len(values) * len(strategies); n > maxRuns {
 		return nil, fmt.Errorf("--sweep: %d runs are more than %d", n, maxRuns)
 	}
-	opened := make(map[string]*workload.Workload) // by what is asked
+	var worlds []world
 	for _, value := range values {
-		world := s
+		w := world{scenario: s, value: value}
+		var err error
 		if over.key != "" {
-			var err error
-			if world, err = s.with(over.key, value); err != nil {
+			if w.scenario, err = s.with(over.key, value); err != nil {
 				return nil, under("--sweep", err)
 			}
 		}
-		fleet, err := world.fleet()
+		if w.fleet, err = w.scenario.fleet(); err != nil {
+			return nil, err
+		}
+		if err := w.scenario.asked.check(); err != nil {
+			return nil, err
+		}
+		worlds = append(worlds, w)
+	}
+	files := make(traceFiles)
+	for _, w := range worlds {
+		asked, err := w.scenario.asked.open(ctx, files)
 		if err != nil {
 			return nil, err
 		}
-		asked := fmt.Sprint(world.asked)
-		if opened[asked] == nil {
-			if opened[asked], err = world.asked.open(ctx); err != nil {
-				return nil, err
-			}
+		if err := p.late(w, asked); err != nil {
+			return nil, err
 		}
-		p.add(world, fleet, opened[asked], limit)
+		p.add(w, asked, limit)
 	}
 	return p, nil
 }
 
+// world is what the strategies are compared in, for one value of the sweep.
+type world struct {
+	scenario scenario
+	fleet    replay.Config
+	value    string
+}
+
 // add appends the runs of one world.
-func (p *plan) add(world scenario, fleet replay.Config, w *workload.Workload, limit int) {
+func (p *plan) add(w world, asked *workload.Workload, limit int) {
 	for _, strategy := range p.strategies {
-		p.jobs = append(p.jobs, Job{Workload: w, Limit: limit, Fleet: Choose(fleet, strategy)})
+		p.jobs = append(p.jobs, Job{Workload: asked, Limit: limit, Fleet: Choose(w.fleet, strategy)})
 	}
-	requests := world.asked.estimate(w)
+	requests := w.scenario.asked.estimate(asked)
 	if limit > 0 && (requests == 0 || requests > limit) {
 		requests = limit
 	}
@@ -101,13 +118,14 @@ func (p *plan) add(world scenario, fleet replay.Config, w *workload.Workload, li
 // run plays all of it and makes the report.
 func (p *plan) run(ctx context.Context, told func(requests int)) (*report.Report, error) {
 	runs := make([]report.Run, len(p.jobs))
+	missed := make(missedFaults, len(p.jobs))
 	err := Run(ctx, p.jobs, told, func(i int, r *replay.Result) {
 		run := report.Summarize(p.strategies[i%len(p.strategies)], r)
 		run.Row.Seed = p.jobs[i].Fleet.Seed
 		if p.sweep.key != "" {
 			run.Row.SweepKey, run.Row.SweepValue = p.sweep.key, report.Value(p.sweep.values[i/len(p.strategies)])
 		}
-		runs[i] = run
+		runs[i], missed[i] = run, missedFault{r.Missed, r.Duration}
 	})
 	if err != nil {
 		return nil, err
@@ -115,13 +133,17 @@ func (p *plan) run(ctx context.Context, told func(requests int)) (*report.Report
 	if i := slices.IndexFunc(runs, func(r report.Run) bool { return r.Row.Requests == 0 }); i >= 0 {
 		return nil, cli.BadUsage(p.nothing(runs[i].Row))
 	}
+	missing, err := missed.remarks(p.scenario.faults)
+	if err != nil {
+		return nil, cli.BadUsage(err)
+	}
 	return &report.Report{
 		Title:   p.scenario.asked.title(),
 		Facts:   p.scenario.facts(p.jobs, runs, p.sweep.key),
 		Sweep:   report.Sweep{Key: p.sweep.key, Setting: slices.Contains(config.RoutingKeys(), p.sweep.key)},
 		Faults:  p.scenario.faults,
 		Runs:    runs,
-		Remarks: remarks(runs),
+		Remarks: append(remarks(runs), missing...),
 	}, nil
 }
 

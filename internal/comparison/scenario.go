@@ -77,37 +77,43 @@ func (s *scenario) register(cmd *cobra.Command) {
 // register makes the parameters of the workloads flags.
 func (a *asked) register(cmd *cobra.Command) {
 	f := cmd.Flags()
+	a.flags = make(map[string]string)
+	own := func(kind, field string) string {
+		name := flagOf(kind, field)
+		a.flags[name] = kind
+		return name
+	}
 	d := &a.docs
-	f.IntVar(&d.Documents, "docs-documents", d.Documents, "docs: documents")
-	f.IntVar(&d.DocumentTokens, "docs-document-tokens", d.DocumentTokens, "docs: tokens of each")
-	f.Float64Var(&d.Zipf, "docs-zipf", d.Zipf, "docs: exponent of their popularity")
-	f.Float64Var(&d.QuestionMean, "docs-question-mean", d.QuestionMean, "docs: mean tokens of a question")
-	f.Float64Var(&d.QuestionSpread, "docs-question-spread", d.QuestionSpread, "docs: standard deviation of that")
-	f.Float64Var(&d.OutputMean, "docs-output-mean", d.OutputMean, "docs: mean tokens of an answer")
-	f.Float64Var(&d.Rate, "docs-rate", d.Rate, "docs: requests a second")
-	f.DurationVar(&d.Duration, "docs-duration", d.Duration, "docs: for how long")
-	f.IntVar(&d.Users, "docs-users", d.Users, "docs: users who ask one question after the other, instead of a rate")
+	f.IntVar(&d.Documents, own(workload.KindDocs, "documents"), d.Documents, "docs: documents")
+	f.IntVar(&d.DocumentTokens, own(workload.KindDocs, "document-tokens"), d.DocumentTokens, "docs: tokens of each")
+	f.Float64Var(&d.Zipf, own(workload.KindDocs, "zipf"), d.Zipf, "docs: exponent of their popularity")
+	f.Float64Var(&d.QuestionMean, own(workload.KindDocs, "question-mean"), d.QuestionMean, "docs: mean tokens of a question")
+	f.Float64Var(&d.QuestionSpread, own(workload.KindDocs, "question-spread"), d.QuestionSpread, "docs: standard deviation of that")
+	f.Float64Var(&d.OutputMean, own(workload.KindDocs, "output-mean"), d.OutputMean, "docs: mean tokens of an answer")
+	f.Float64Var(&d.Rate, own(workload.KindDocs, "rate"), d.Rate, "docs: requests a second")
+	f.DurationVar(&d.Duration, own(workload.KindDocs, "duration"), d.Duration, "docs: for how long")
+	f.IntVar(&d.Users, own(workload.KindDocs, "users"), d.Users, "docs: users who ask one question after the other, instead of a rate")
 	c := &a.chat
-	f.Float64Var(&c.Rate, "chat-rate", c.Rate, "chat: requests a second in the long run")
-	f.DurationVar(&c.Duration, "chat-duration", c.Duration, "chat: for how long conversations begin")
-	f.Float64Var(&c.TurnsMean, "chat-turns-mean", c.TurnsMean, "chat: mean turns of a conversation")
-	f.IntVar(&c.TurnsMax, "chat-turns-max", c.TurnsMax, "chat: turns at most")
-	f.Float64Var(&c.FirstMean, "chat-first-mean", c.FirstMean, "chat: mean tokens of a first question")
-	f.Float64Var(&c.NextMean, "chat-next-mean", c.NextMean, "chat: mean tokens of a later question")
-	f.Float64Var(&c.AnswerMean, "chat-answer-mean", c.AnswerMean, "chat: mean tokens of an answer")
-	f.Float64Var(&c.Sigma, "chat-sigma", c.Sigma, "chat: shape of these lognormal lengths")
-	f.DurationVar(&c.ThinkMean, "chat-think-mean", c.ThinkMean, "chat: mean pause before the next question")
-	f.IntVar(&c.PromptMax, "chat-prompt-max", c.PromptMax, "chat: tokens of a prompt at most")
+	f.Float64Var(&c.Rate, own(workload.KindChat, "rate"), c.Rate, "chat: requests a second in the long run")
+	f.DurationVar(&c.Duration, own(workload.KindChat, "duration"), c.Duration, "chat: for how long conversations begin")
+	f.Float64Var(&c.TurnsMean, own(workload.KindChat, "turns-mean"), c.TurnsMean, "chat: mean turns of a conversation")
+	f.IntVar(&c.TurnsMax, own(workload.KindChat, "turns-max"), c.TurnsMax, "chat: turns at most")
+	f.Float64Var(&c.FirstMean, own(workload.KindChat, "first-mean"), c.FirstMean, "chat: mean tokens of a first question")
+	f.Float64Var(&c.NextMean, own(workload.KindChat, "next-mean"), c.NextMean, "chat: mean tokens of a later question")
+	f.Float64Var(&c.AnswerMean, own(workload.KindChat, "answer-mean"), c.AnswerMean, "chat: mean tokens of an answer")
+	f.Float64Var(&c.Sigma, own(workload.KindChat, "sigma"), c.Sigma, "chat: shape of these lognormal lengths")
+	f.DurationVar(&c.ThinkMean, own(workload.KindChat, "think-mean"), c.ThinkMean, "chat: mean pause before the next question")
+	f.IntVar(&c.PromptMax, own(workload.KindChat, "prompt-max"), c.PromptMax, "chat: tokens of a prompt at most")
 	h := &a.head
-	f.IntVar(&h.HeadTokens, flagOf(workload.KindHead, "head-tokens"), h.HeadTokens, "head: tokens that all prompts begin with")
-	f.IntVar(&h.OwnTokens, "head-own-tokens", h.OwnTokens, "head: tokens of each prompt's own")
-	f.IntVar(&h.OutputTokens, "head-output-tokens", h.OutputTokens, "head: tokens of an answer")
-	f.Float64Var(&h.Rate, "head-rate", h.Rate, "head: requests a second")
-	f.DurationVar(&h.Duration, "head-duration", h.Duration, "head: for how long")
+	f.IntVar(&h.HeadTokens, own(workload.KindHead, "head-tokens"), h.HeadTokens, "head: tokens that all prompts begin with")
+	f.IntVar(&h.OwnTokens, own(workload.KindHead, "own-tokens"), h.OwnTokens, "head: tokens of each prompt's own")
+	f.IntVar(&h.OutputTokens, own(workload.KindHead, "output-tokens"), h.OutputTokens, "head: tokens of an answer")
+	f.Float64Var(&h.Rate, own(workload.KindHead, "rate"), h.Rate, "head: requests a second")
+	f.DurationVar(&h.Duration, own(workload.KindHead, "duration"), h.Duration, "head: for how long")
 	o := &a.options
-	f.DurationVar(&o.Window, "weka-window", o.Window, "weka: time over which sessions begin (0: an hour)")
-	f.IntVar(&o.Users, "agent-text-users", o.Users, fmt.Sprintf("agent-text: sessions at a time (0: %d)", workload.DefaultAgentTextUsers))
-	f.StringSliceVar(&o.Pools, "request-log-pool", o.Pools, "request-log: only requests of the pool `NAME` (repeat for more)")
+	f.DurationVar(&o.Window, own(workload.KindWeka, "window"), o.Window, "weka: time over which sessions begin (0: an hour)")
+	f.IntVar(&o.Users, own(workload.KindAgentText, "users"), o.Users, fmt.Sprintf("agent-text: sessions at a time (0: %d)", workload.DefaultAgentTextUsers))
+	f.StringSliceVar(&o.Pools, own(workload.KindRequestLog, "pool"), o.Pools, "request-log: only requests of the pool `NAME` (repeat for more)")
 }
 
 // set gives a routing setting a value that makes sense in a replay.
@@ -142,6 +148,9 @@ func (s scenario) with(key, value string) (scenario, error) {
 	}
 	if err := flags.Flags().Set(name, value); err != nil {
 		return s, fmt.Errorf("%s: %q is no value of --%s", key, value, name)
+	}
+	if _, ok := s.asked.flags[name]; ok {
+		s.asked.given = append(slices.Clip(s.asked.given), name)
 	}
 	return s, nil
 }
