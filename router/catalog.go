@@ -46,18 +46,19 @@ func (c *catalog) with(p *Pool) (*catalog, error) {
 	}
 	for _, pool := range next.pools {
 		for _, m := range pool.models {
-			target := Target{Pool: pool, Model: m.Name}
-			if m.Served != "" && m.Served != m.Name {
-				target.Model, target.Alias = m.Served, true
-				if real[m.Name] {
-					return nil, fmt.Errorf("pool %q: the alias %q is also the name of a served model", pool.name, m.Name)
-				}
+			target := m.target(pool)
+			if target.Alias && real[m.Name] {
+				return nil, fmt.Errorf("pool %q: the alias %q is also the name of a served model", pool.name, m.Name)
 			}
-			if other, taken := next.models[m.Name]; taken {
+			next.served[target.Model] = true
+			other, taken := next.models[m.Name]
+			if taken && pool.shares && other.Pool != pool {
+				continue
+			}
+			if taken {
 				return nil, fmt.Errorf("model %q is in pool %q and again in pool %q", m.Name, other.Pool.name, pool.name)
 			}
 			next.models[m.Name] = target
-			next.served[target.Model] = true
 		}
 	}
 	return next, nil
@@ -89,6 +90,70 @@ func (c *catalog) resolve(model string) (Target, error) {
 	return Target{}, &UnknownModelError{Model: model}
 }
 
+// Resolve finds what the engines of this pool call a model. No name means the pool's
+// only model, or the one that its backends name first. The error is a [*NotReadyError]
+// while nothing is configured and no backend has said what it serves, else an
+// [*UnknownModelError].
+func (p *Pool) Resolve(model string) (Target, error) {
+	if model == "" {
+		return p.only()
+	}
+	for _, m := range p.models {
+		if m.Name == model {
+			return m.target(p), nil
+		}
+	}
+	if len(p.models) == 0 {
+		for _, b := range p.Backends() {
+			if _, known := b.Models(); known && b.Serves(model) {
+				return Target{Pool: p, Model: model}, nil
+			}
+		}
+		if !p.learned() {
+			return Target{}, &NotReadyError{Model: model, Pool: p.name, RetryAfter: retryUnlearned}
+		}
+	}
+	return Target{}, &UnknownModelError{Model: model}
+}
+
+// target is where the requests for a model of pool p go.
+func (m ModelSpec) target(p *Pool) Target {
+	if m.Served == "" || m.Served == m.Name {
+		return Target{Pool: p, Model: m.Name}
+	}
+	return Target{Pool: p, Model: m.Served, Alias: true}
+}
+
+// only finds the model of requests that name none: the one that is configured, or the
+// one that all backends name first, as vLLM does with its base model.
+func (p *Pool) only() (Target, error) {
+	served := make(map[string]bool)
+	for _, m := range p.models {
+		served[m.target(p).Model] = true
+	}
+	if len(served) == 1 {
+		return Target{Pool: p, Model: p.models[0].target(p).Model}, nil
+	}
+	first := ""
+	for _, b := range p.Backends() {
+		models, _ := b.Models()
+		if len(models) == 0 {
+			continue
+		}
+		if first != "" && models[0].ID != first {
+			return Target{}, &UnknownModelError{}
+		}
+		first = models[0].ID
+	}
+	switch {
+	case first == "" && len(served) == 0 && !p.learned():
+		return Target{}, &NotReadyError{Pool: p.name, RetryAfter: retryUnlearned}
+	case first == "" || len(served) > 0 && !served[first]:
+		return Target{}, &UnknownModelError{}
+	}
+	return Target{Pool: p, Model: first}, nil
+}
+
 // ListedModel is one model that clients can ask for.
 type ListedModel struct {
 	// Name is what clients ask for, Served what the engines call it.
@@ -106,6 +171,9 @@ func (c *catalog) list() []ListedModel {
 	seen := make(map[string]bool)
 	for _, p := range c.pools {
 		for _, m := range p.models {
+			if seen[m.Name] {
+				continue // the pool shares it with an earlier one
+			}
 			served := c.models[m.Name].Model
 			seen[m.Name] = true
 			all = append(all, ListedModel{Name: m.Name, Served: served, Pool: p, Entry: p.entry(served)})

@@ -48,13 +48,26 @@ const (
 	CacheKeyIgnore CacheKeyUse = "ignore"
 )
 
+// NativeKey says what identifies the prompt of a native invocation (/invocations).
+type NativeKey string
+
+// What may identify the prompt of a native invocation.
+const (
+	// NativeAuto is the key stream of the prompt where the body has a shape that is
+	// known, and its leading bytes where it has none.
+	NativeAuto NativeKey = "auto"
+	// NativeRaw is the leading bytes of the body, whatever it is.
+	NativeRaw NativeKey = "raw"
+)
+
 // Config is how a pool is routed. It can be changed while requests are in flight.
 type Config struct {
 	// Strategy is the name of the strategy, one of [Strategies]. Default
 	// PREFIX_AWARE.
 	Strategy string
 	// PrefixLength bounds how much of a prompt is hashed, in Unicode characters of
-	// message text, 1,024–1,048,576; 0 means the strategy's default: 4,096 for
+	// message text (in bytes where the leading bytes of a body count, see NativeKey),
+	// 1,024–1,048,576; 0 means the strategy's default: 4,096 for
 	// PREFIX_HASH, 1,048,576 (in practice the whole prompt) otherwise.
 	PrefixLength int
 	// ConcurrencyThreshold is how many requests may be in flight on one backend
@@ -78,6 +91,8 @@ type Config struct {
 	OnSaturation OnSaturation
 	// PromptCacheKey says what prompt_cache_key means on /v1 paths. Default hint.
 	PromptCacheKey CacheKeyUse
+	// NativeKey says what identifies the prompt of a native invocation. Default auto.
+	NativeKey NativeKey
 	// Replicas is how many router replicas run without a shared view. Above 1,
 	// prompts that nobody holds go by rendezvous order with bounded load, so that
 	// the replicas agree. Default 1.
@@ -98,6 +113,7 @@ func DefaultConfig() Config {
 		W:                    2,
 		OnSaturation:         LeastLoaded,
 		PromptCacheKey:       CacheKeyHint,
+		NativeKey:            NativeAuto,
 		Replicas:             1,
 		BlockBytes:           kvindex.DefaultBlockBytes,
 	}
@@ -133,6 +149,9 @@ func (c Config) Validate() error {
 	}
 	if !slices.Contains([]CacheKeyUse{CacheKeyHint, CacheKeySeparate, CacheKeyIgnore}, c.PromptCacheKey) {
 		bad("prompt_cache_key: %q is not one of hint, separate, ignore", c.PromptCacheKey)
+	}
+	if c.NativeKey != NativeAuto && c.NativeKey != NativeRaw {
+		bad("native_key: %q is not one of auto, raw", c.NativeKey)
 	}
 	if c.Replicas < 1 {
 		bad("replicas: %d is below 1", c.Replicas)

@@ -19,6 +19,9 @@ type PoolSpec struct {
 	// Models are the models the pool serves; none means that it serves whatever its
 	// backends say they serve.
 	Models []ModelSpec
+	// SharesModels lets the pool serve models that an earlier pool serves too.
+	// [Router.Resolve] names the earlier one; [Pool.Resolve] tells them apart.
+	SharesModels bool
 	// Config is how the pool is routed.
 	Config Config
 	// Ejection is when failures take a backend out of rotation.
@@ -39,6 +42,7 @@ type ModelSpec struct {
 type Pool struct {
 	name     string
 	models   []ModelSpec
+	shares   bool
 	registry *backends.Registry
 	index    kvindex.Index
 	config   atomic.Pointer[Config]
@@ -60,7 +64,7 @@ func newPool(spec PoolSpec, index kvindex.Index) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{name: spec.Name, models: spec.Models, registry: registry, index: index}
+	p := &Pool{name: spec.Name, models: spec.Models, shares: spec.SharesModels, registry: registry, index: index}
 	p.config.Store(&spec.Config)
 	p.members.Store(new([]*member))
 	if _, err := p.SetBackends(spec.Backends); err != nil {

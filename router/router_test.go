@@ -140,12 +140,107 @@ func TestAddPoolErrors(t *testing.T) {
 	}
 }
 
+// Pools that share models are told apart by asking the pool; the router names the first.
+func TestSharedModels(t *testing.T) {
+	r := New(Options{})
+	first, err := r.AddPool(spec("a", []ModelSpec{{Name: "qwen"}, {Name: "alias", Served: "real-a"}}, "http://b1:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := spec("b", []ModelSpec{{Name: "qwen"}, {Name: "alias", Served: "real-b"}, {Name: "own"}}, "http://b2:80")
+	shared.SharesModels = true
+	second, err := r.AddPool(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		resolve func(string) (Target, error)
+		model   string
+		want    Target
+	}{
+		{r.Resolve, "qwen", Target{Pool: first, Model: "qwen"}},
+		{r.Resolve, "alias", Target{Pool: first, Model: "real-a", Alias: true}},
+		{r.Resolve, "own", Target{Pool: second, Model: "own"}},
+		{first.Resolve, "alias", Target{Pool: first, Model: "real-a", Alias: true}},
+		{second.Resolve, "alias", Target{Pool: second, Model: "real-b", Alias: true}},
+		{second.Resolve, "qwen", Target{Pool: second, Model: "qwen"}},
+	} {
+		if got, err := test.resolve(test.model); err != nil || got != test.want {
+			t.Errorf("%s: got %+v, %v, want %+v", test.model, got, err, test.want)
+		}
+	}
+	if _, err := first.Resolve("own"); err == nil || err.Error() != (&UnknownModelError{Model: "own"}).Error() {
+		t.Errorf("a model of the other pool: %v", err)
+	}
+	var names []string
+	for _, m := range r.Models() {
+		names = append(names, m.Name+" of "+m.Pool.Name())
+	}
+	if want := []string{"qwen of a", "alias of a", "own of b"}; !slices.Equal(names, want) {
+		t.Errorf("listed: %q, want %q", names, want)
+	}
+	shared.Name, shared.Models = "c", []ModelSpec{{Name: "twice"}, {Name: "twice"}}
+	if _, err := r.AddPool(shared); err == nil {
+		t.Error("a pool may not name a model twice")
+	}
+}
+
+// A request without a model is for the only one there is, or the one that engines name
+// first.
+func TestOnlyModel(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		configured []ModelSpec
+		said       [][]string // by each backend; nil says nothing
+		want       string
+	}{
+		{"one is configured", []ModelSpec{{Name: "m"}}, [][]string{nil}, "m"},
+		{"and its alias", []ModelSpec{{Name: "alias", Served: "m"}, {Name: "m"}}, [][]string{nil}, "m"},
+		{"two are, and one is first", []ModelSpec{{Name: "lora"}, {Name: "m"}}, [][]string{{"m", "lora"}}, "m"},
+		{"two are, and nobody has said anything", []ModelSpec{{Name: "lora"}, {Name: "m"}}, [][]string{nil}, "unknown"},
+		{"two are, and another is first", []ModelSpec{{Name: "lora"}, {Name: "m"}}, [][]string{{"x", "lora"}}, "unknown"},
+		{"learned", nil, [][]string{{"m", "lora"}, nil, {"m"}}, "m"},
+		{"learned, and different", nil, [][]string{{"m"}, {"x"}}, "unknown"},
+		{"nothing is learned", nil, [][]string{nil, nil}, "not ready"},
+		{"engines without models", nil, [][]string{{}}, "unknown"},
+	} {
+		var urls []string
+		for i := range test.said {
+			urls = append(urls, fmt.Sprintf("http://b%d:80", i))
+		}
+		pool, err := New(Options{}).AddPool(spec("p", test.configured, urls...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, names := range test.said {
+			if names == nil {
+				continue
+			}
+			models := []backends.Model{}
+			for _, name := range names {
+				models = append(models, backends.Model{ID: name})
+			}
+			pool.Backends()[i].SetModels(models)
+		}
+		target, err := pool.Resolve("")
+		got := target.Model
+		if _, early := errors.AsType[*NotReadyError](err); early {
+			got = "not ready"
+		} else if _, unknown := errors.AsType[*UnknownModelError](err); unknown {
+			got = "unknown"
+		}
+		if got != test.want || target.Alias {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
 func TestConfigValidateNamesEverything(t *testing.T) {
-	c := Config{Strategy: "BEST", PrefixLength: 10, ConcurrencyThreshold: 2000, MinMatchRatio: 2, LoadFactor: 0.5, QueueGuard: -1, W: 0, OnSaturation: "panic", PromptCacheKey: "maybe", Replicas: 0, BlockBytes: 7}
+	c := Config{Strategy: "BEST", PrefixLength: 10, ConcurrencyThreshold: 2000, MinMatchRatio: 2, LoadFactor: 0.5, QueueGuard: -1, W: 0, OnSaturation: "panic", PromptCacheKey: "maybe", NativeKey: "cooked", Replicas: 0, BlockBytes: 7}
 	err := c.Validate()
 	for _, want := range []string{
 		`strategy: "BEST" is not one of RANDOM`, "prefix_length: 10 is not in 1024..1048576", "concurrency_threshold: 2000 is not in 1..1024",
-		"min_match_ratio: 2", "load_factor: 0.5", "queue_guard: -1", "w: 0", `on_saturation: "panic"`, `prompt_cache_key: "maybe"`, "replicas: 0", "block_bytes: 7 is not in 64..4096",
+		"min_match_ratio: 2", "load_factor: 0.5", "queue_guard: -1", "w: 0", `on_saturation: "panic"`, `prompt_cache_key: "maybe"`, `native_key: "cooked" is not one of auto, raw`, "replicas: 0", "block_bytes: 7 is not in 64..4096",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate: no %q in %v", want, err)

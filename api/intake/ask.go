@@ -37,6 +37,9 @@ type Source struct {
 	Route string
 	// TenantID separates equal prompts, empty for nothing.
 	TenantID string
+	// KeyIsTenant makes prompt_cache_key a tenant id, whatever the pool makes of it
+	// elsewhere.
+	KeyIsTenant bool
 	// KeySeed is the fleet-wide secret of the block keys, empty for none.
 	KeySeed string
 	// AnyRank says that engines choose among their data-parallel ranks by themselves on
@@ -58,14 +61,15 @@ func Ask(p *prompt.Request, from Source, ask *router.Request, record *feedback.R
 		TenantID:   from.TenantID,
 		Secret:     from.KeySeed,
 	}
-	hint := ""
+	hint, use := "", config.PromptCacheKey
 	if key := p.CacheKey(); key != "" {
-		switch config.PromptCacheKey {
-		case router.CacheKeyHint:
-			hint = key
-		case router.CacheKeySeparate:
+		switch {
+		case from.KeyIsTenant && scope.TenantID == "" && Printable(key, MaxTenant):
+			scope.TenantID = key // the same tenant as by the header
+		case from.KeyIsTenant, use == router.CacheKeySeparate:
 			scope.TenantID += "\x00" + key // a tenant id has no such character
-		case router.CacheKeyIgnore:
+		case use == router.CacheKeyHint:
+			hint = key
 		}
 	}
 	keys := p.Hash(scope, config.HashLength(), hint)

@@ -52,6 +52,14 @@ func errorCode(c proxy.Code) string {
 	return string(c)
 }
 
+// ErrorObject returns the error object of OpenAI's API for e, for dialects whose bodies
+// have more beside it.
+func ErrorObject(e *proxy.Error) any { return newErrorObject(e) }
+
+// StreamError returns the event that tells the reader of a stream of chunks that it broke
+// off.
+func StreamError(e *proxy.Error) []byte { return dialect{}.StreamError(e) }
+
 type errorBody struct {
 	Error errorObject `json:"error"`
 }

@@ -330,14 +330,33 @@ func TestInvalidUTF8(t *testing.T) {
 		`{"messages":[{"role":"user","content":[{"type":"text","text":""},{"type":"text","text":"a`+long("q", 300)+`"}]}]}`)
 }
 
-func TestSniff(t *testing.T) {
+func TestShape(t *testing.T) {
 	for body, want := range map[string]prompt.Kind{
 		`{"messages":[],"input":1}`: prompt.Chat, `{"prompt":""}`: prompt.Completions, `{"inputs":"x"}`: prompt.Completions,
 		`{"input_ids":[1]}`: prompt.Completions, `{"input":"x"}`: prompt.Responses, `{"x":{"messages":1}}`: prompt.Raw,
 		`{"\u006dessages":[]}`: prompt.Chat, `[1]`: prompt.Raw, `text`: prompt.Raw, ``: prompt.Raw, `{"prompt":null,"input":""}`: prompt.Responses,
+		`{"messages":[`: prompt.Raw,
 	} {
-		if got := prompt.Sniff([]byte(body)); got != want {
-			t.Errorf("Sniff(%s) = %v, want %v", body, got, want)
+		r := parse(t, prompt.Raw, body)
+		if got := r.Shape(); got != want {
+			t.Errorf("the shape of %s is %v, want %v", body, got, want)
+		}
+		if r.Kind() != prompt.Raw {
+			t.Errorf("%s was parsed as %v", body, r.Kind())
+		}
+	}
+	if got := parse(t, prompt.Messages, `{"messages":[]}`).Shape(); got != prompt.Messages {
+		t.Errorf("what was parsed as messages has the shape of %v", got)
+	}
+}
+
+func TestStreamUnset(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{}`: true, `{"stream":null}`: true, `{"stream":false}`: false, `{"stream":true}`: false, `{"stream":true,"stream":null}`: true,
+		`{"x":{"stream":true}}`: true, `no object`: false,
+	} {
+		if got := parse(t, prompt.Raw, body).StreamUnset(); got != want {
+			t.Errorf("StreamUnset of %s = %v", body, got)
 		}
 	}
 }

@@ -4,8 +4,8 @@
 // block keys.
 //
 // It owns the bodies of requests: what the dialects' fields mean, the order in
-// which an engine renders them, and the two edits of a forwarded body
-// ([SetModel], [SetIncludeUsage]), which splice bytes and re-encode nothing. It is
+// which an engine renders them, and the edits of a forwarded body ([SetModel],
+// [SetStream], [SetIncludeUsage]), which splice bytes and re-encode nothing. It is
 // the only package that parses request bodies. It imports kvindex and nothing
 // else of this module, and does no I/O.
 //

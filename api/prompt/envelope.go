@@ -11,7 +11,7 @@ type envelope struct {
 	beam, embeds, truncate, truncation []byte
 	prompt, inputs, tokenIDs, inputIDs []byte
 	addSpecial                         []byte
-	messages, input                    bool // for Sniff
+	messages, input                    bool // for shape
 }
 
 // read walks the whole body and picks the values.

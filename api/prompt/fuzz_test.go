@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/warmroute/warmroute/api/prompt"
 	"github.com/warmroute/warmroute/kvindex"
 )
@@ -132,6 +134,34 @@ func FuzzSetIncludeUsage(f *testing.F) {
 			t.Fatalf("SetIncludeUsage(%s) = %s", body, got)
 		}
 		checkSetIncludeUsage(t, body)
+	})
+}
+
+func FuzzSetStream(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, err := prompt.SetStream(body)
+		if !isObject(body) {
+			return
+		}
+		if err != nil {
+			checkRefusal(t, body, err)
+			return
+		}
+		want, have := members(t, body), members(t, got)
+		if string(have["stream"]) != "true" {
+			t.Fatalf("SetStream(%s) = %s", body, got)
+		}
+		delete(want, "stream")
+		delete(have, "stream")
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Fatalf("SetStream(%s) changed more (-want +got):\n%s", body, diff)
+		}
+		if again, err := prompt.SetStream(got); err != nil || &again[0] != &got[0] {
+			t.Fatalf("SetStream(%s) is not at rest: %s, %v", got, again, err)
+		}
 	})
 }
 

@@ -39,15 +39,11 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Sniff returns the kind of a native body by its top-level keys: messages is
-// [Chat]; prompt, inputs, token_ids or input_ids is [Completions]; input is
-// [Responses]. Anything else, and whatever is not a JSON object, is [Raw].
-func Sniff(body []byte) Kind {
-	s := newScanner(body, unlimited)
-	var e envelope
+// shape is the kind of a native body by its top-level keys: messages is [Chat]; prompt,
+// inputs, token_ids or input_ids is [Completions]; input is [Responses]; anything else is
+// [Raw].
+func (e *envelope) shape() Kind {
 	switch {
-	case !e.read(&s):
-		return Raw
 	case e.messages:
 		return Chat
 	case e.source() != nil:

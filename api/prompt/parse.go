@@ -42,6 +42,7 @@ func ParseWithin(kind Kind, body []byte, budget Budget) (*Request, error) {
 // read fills r from its body. It returns an error value rather than an *Error so
 // that nothing wrong is a nil interface.
 func (r *Request) read(budget Budget) error {
+	r.shape = r.kind
 	if r.kind == Opaque {
 		return nil
 	}
@@ -119,7 +120,10 @@ func (r *Request) name(raw []byte) string {
 func (r *Request) readOptions() {
 	e := &r.env
 	r.salt, r.cacheKey, r.previous = r.name(e.salt), r.name(e.cacheKey), r.name(e.previous)
-	r.streaming = truth(e.stream)
+	r.streaming, r.streamUnset = truth(e.stream), null(e.stream)
+	if r.kind == Raw {
+		r.shape = e.shape()
+	}
 	if r.kind == Embeddings {
 		return
 	}

@@ -33,6 +33,8 @@ type Request struct {
 
 	model, salt, cacheKey, previous string
 	streaming                       bool
+	streamUnset                     bool
+	shape                           Kind
 	usage                           UsageAsk
 	n                               int
 	noEvidence                      bool
@@ -114,6 +116,16 @@ func (r *Request) Kind() Kind { return r.kind }
 
 // Model returns the model, empty when the request names none.
 func (r *Request) Model() string { return r.model }
+
+// Shape returns the kind that a body parsed as [Raw] has by its top-level keys: messages
+// is [Chat]; prompt, inputs, token_ids or input_ids is [Completions]; input is
+// [Responses]. Anything else, and whatever is not a JSON object, is [Raw]. The shape of a
+// body that was parsed as another kind is that kind.
+func (r *Request) Shape() Kind { return r.shape }
+
+// StreamUnset reports whether the request is a JSON object and does not say whether the
+// answer is to be streamed.
+func (r *Request) StreamUnset() bool { return r.streamUnset }
 
 // Streaming reports whether the answer is to be streamed.
 func (r *Request) Streaming() bool { return r.streaming }

@@ -29,6 +29,7 @@ var (
 	trueValue     = []byte(`true`)
 	usageMember   = []byte(`"include_usage":true`)
 	usageOptions  = []byte(`{"include_usage":true}`)
+	streamMember  = []byte(`"stream":true`)
 	optionsMember = []byte(`"stream_options":{"include_usage":true}`)
 )
 
@@ -61,6 +62,32 @@ func SetIncludeUsage(body []byte) ([]byte, error) {
 	}
 	if !found {
 		all.insert(end, members > 0, optionsMember)
+	}
+	return all.apply(body), nil
+}
+
+// SetStream returns body with the top-level stream set to true, everywhere if it stands
+// more than once. Body itself is returned if nothing changes; otherwise the result is a
+// new slice that differs in nothing else. The error is an [*Error].
+func SetStream(body []byte) ([]byte, error) {
+	var all edits
+	members, found := 0, false
+	s := newScanner(body, unlimited)
+	end := s.envelope(func(key []byte, start, end int) {
+		members++
+		if !keyIs(key, "stream") {
+			return
+		}
+		found = true
+		if !bytes.Equal(body[start:end], trueValue) {
+			all.replace(start, end, trueValue)
+		}
+	})
+	if end < 0 {
+		return nil, s.err()
+	}
+	if !found {
+		all.insert(end, members > 0, streamMember)
 	}
 	return all.apply(body), nil
 }

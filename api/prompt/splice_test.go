@@ -71,6 +71,22 @@ func TestSetIncludeUsage(t *testing.T) {
 	}
 }
 
+func TestSetStream(t *testing.T) {
+	for body, want := range map[string]string{
+		`{}`:              `{"stream":true}`,
+		`{"a":1 }`:        `{"a":1 ,"stream":true}`,
+		`{"stream":true}`: `{"stream":true}`,
+		`{ "stream" : null, "b":[{"stream":false}]}`: `{ "stream" : true, "b":[{"stream":false}]}`,
+		`{"stream":false,"stream":null}`:             `{"stream":true,"stream":true}`,
+		`{"\u0073tream":0}`:                          `{"\u0073tream":true}`,
+	} {
+		got, err := prompt.SetStream([]byte(body))
+		if err != nil || string(got) != want {
+			t.Errorf("SetStream(%s) = %s, %v, want %s", body, got, err, want)
+		}
+	}
+}
+
 func TestSpliceErrors(t *testing.T) {
 	for _, body := range []string{``, `[]`, `{"model":"a"`, `{"model":"a"}x`, `{"model"}`, `{"a":nil}`} {
 		if got, err := prompt.SetModel([]byte(body), "b"); err == nil {
@@ -78,6 +94,9 @@ func TestSpliceErrors(t *testing.T) {
 		}
 		if got, err := prompt.SetIncludeUsage([]byte(body)); err == nil {
 			t.Errorf("SetIncludeUsage(%s) = %s, want an error", body, got)
+		}
+		if got, err := prompt.SetStream([]byte(body)); err == nil {
+			t.Errorf("SetStream(%s) = %s, want an error", body, got)
 		}
 	}
 }

@@ -48,11 +48,15 @@ func (x *exchange) attempt(d *router.Decision) (again bool, err *Error) {
 		return a.failed(failure)
 	}
 	defer resp.Body.Close()
-	if intake.Overloaded(resp.StatusCode) && x.mayRetry(d.Backend) {
+	switch {
+	case intake.Overloaded(resp.StatusCode) && x.mayRetry(d.Backend):
 		a.keep(resp)
 		return true, nil
+	case x.call.WrapRefusals && !succeeded(resp.StatusCode):
+		a.refused(resp)
+	default:
+		a.relay(resp)
 	}
-	a.relay(resp)
 	return false, nil
 }
 
@@ -109,8 +113,12 @@ func (a *attempt) send() (*http.Response, *transport.Failure) {
 
 func (a *attempt) do(body []byte) (*http.Response, *transport.Failure) {
 	r := a.x.r
+	path, query := r.URL.EscapedPath(), r.URL.RawQuery
+	if a.x.call.Path != "" {
+		path, query = a.x.call.Path, ""
+	}
 	return a.x.p.options.Transport.Do(a.ctx, a.d.Backend, transport.Request{
-		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Header: a.x.header, Body: body,
+		Method: r.Method, Path: path, RawQuery: query, Header: a.x.header, Body: body,
 	})
 }
 
@@ -169,6 +177,7 @@ func (a *attempt) failed(f *transport.Failure) (again bool, err *Error) {
 	}
 	err = x.unavailable(status, code)
 	err.detail = f.Error()
+	err.Begun = !f.Kind.Retryable()
 	return false, err
 }
 
@@ -226,7 +235,12 @@ func (a *attempt) keep(resp *http.Response) {
 // is told in the dialect, with the same status.
 func (x *exchange) replay() {
 	k := x.kept
-	if !k.whole {
+	switch {
+	case x.call.WrapRefusals:
+		x.refuse(refusedBy(k.backend, &Refusal{Status: k.status, Header: k.header, Body: k.body}))
+		x.record.Result = feedback.Saturated
+		return
+	case !k.whole:
 		x.refuse(&Error{Status: k.status, Code: CodeSaturated, RetryAfter: k.retryAfter, Message: "backend " + k.backend + " is overloaded"})
 		return
 	}

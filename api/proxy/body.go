@@ -101,7 +101,7 @@ func (x *exchange) readBody() *Error {
 	x.payload.Open(x.p.bodies)
 	x.payload.buf = bodyBuffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in the pool
 	x.payload.bytes = (*x.payload.buf)[:0]
-	limit := x.p.options.Limits.BodyBytes
+	limit := x.bodyLimit().Bytes
 	counted := &countingReader{from: x.r.Body}
 	defer func() { x.record.RequestBytes = counted.n }()
 	if x.r.ContentLength != 0 { // else net/http waits for the client to leave already
@@ -162,11 +162,19 @@ func isDisconnect(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "chunk")
 }
 
+// bodyLimit is the bound on the request's body.
+func (x *exchange) bodyLimit() BodyLimit {
+	if x.call.Body.Bytes > 0 {
+		return x.call.Body
+	}
+	return BodyLimit{Bytes: x.p.options.Limits.BodyBytes, Setting: "limits.body_bytes"}
+}
+
 func (x *exchange) tooLarge() *Error {
 	x.w.Header().Set("Connection", "close") // what is left of the body is not waited for
 	return &Error{
 		Status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge,
-		Message: fmt.Sprintf("request body is larger than %d bytes (limits.body_bytes)", x.p.options.Limits.BodyBytes),
+		Message: fmt.Sprintf("request body is larger than %d bytes (%s)", x.bodyLimit().Bytes, x.bodyLimit().Setting),
 	}
 }
 
@@ -188,7 +196,7 @@ func (x *exchange) drain(rest *countingReader) {
 	if x.stall.Control.SetReadDeadline(time.Now().Add(drainTime)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, rest, x.p.options.Limits.BodyBytes) // whatever comes of it
+	_, _ = io.CopyN(io.Discard, rest, x.bodyLimit().Bytes) // whatever comes of it
 	x.stall.Sent()
 }
 

@@ -9,11 +9,13 @@
 //
 // # What is forwarded
 //
-// The body goes to the engine byte for byte, with two exceptions that splice: an
+// The body goes to the engine byte for byte, with exceptions that splice: an
 // alias is replaced by the name the engines serve, and a stream whose client said
 // nothing about usage is made to report it (Options.InjectUsage), in which case the
-// chunk that the client did not ask for is taken out of the answer again. Headers go
-// both ways without those that belong to one connection. Answers are flushed with
+// chunk that the client did not ask for is taken out of the answer again; and where
+// the path alone says that the answer is to be a stream, the body is made to say so.
+// Headers go both ways without those that belong to one connection or are for the
+// router: SageMaker's, but for custom attributes and inference ids. Answers are flushed with
 // every read, their trailers included at the end. Nothing is compressed, and engines
 // are asked not to compress.
 //
@@ -39,7 +41,8 @@
 //
 // The client always sees that it broke off. An event stream gets one event that
 // says so in its dialect, if it stands between two events, and then its connection
-// is ended abnormally, as that of every other answer. A pause longer than
+// is ended abnormally, as that of every other answer. In a stream of frames
+// ([Framing]) a frame says so, and the connection ends in good order behind it. A pause longer than
 // timeouts.idle is a break like any other. A stream that ends in good order but
 // without the event that ends its dialect's streams is passed on as it is, and
 // recorded as upstream_aborted. Answers that the server cuts because it stops

@@ -54,6 +54,9 @@ const (
 	CodeBusy Code = "busy"
 	// CodeNoBackend is a pool without a backend that could serve.
 	CodeNoBackend Code = "no_backend"
+	// CodeRefused is an engine's answer that is no success, where the dialect has a
+	// shape of its own for those.
+	CodeRefused Code = "upstream_refused"
 	// CodeUnavailable is a backend that could not be reached or gave no answer.
 	CodeUnavailable Code = "upstream_unavailable"
 	// CodeTimeout is a backend that gave no answer in time.
@@ -62,6 +65,8 @@ const (
 	CodeBroken Code = "upstream_aborted"
 	// CodeStopping is a router that stops before the answer's end.
 	CodeStopping Code = "stopping"
+	// CodeStalled is an answer that paused for longer than timeouts.idle.
+	CodeStalled Code = "upstream_stalled"
 	// CodeInternal is a fault of the router.
 	CodeInternal Code = "internal_error"
 )
@@ -83,10 +88,25 @@ type Error struct {
 	Allow []string
 	// Attempts is how many backends were tried.
 	Attempts int
+	// Begun says that an engine may have worked on the request: to send it again may do
+	// the work twice.
+	Begun bool
+	// Refusal is the engine's answer, with [CodeRefused].
+	Refusal *Refusal
 	// ResponseID is the id of the answer that broke off, where it is known.
 	ResponseID string
 
 	detail string // for the record, where that may say more than the client is told
+}
+
+// Refusal is an engine's answer that is no success.
+type Refusal struct {
+	// Status is its status.
+	Status int
+	// Header are its headers.
+	Header http.Header
+	// Body is its body, or the beginning of one that is too long or too slow to keep.
+	Body []byte
 }
 
 // Error returns the message.
@@ -130,7 +150,7 @@ func (e *Error) result() feedback.Result {
 		return feedback.Unavailable
 	case CodeTimeout:
 		return feedback.Timeout
-	case CodeBroken:
+	case CodeBroken, CodeStalled:
 		return feedback.UpstreamAborted
 	case CodeStopping, CodeInternal:
 		return feedback.RouterError

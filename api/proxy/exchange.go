@@ -36,6 +36,7 @@ type exchange struct {
 	payload payload
 	decoded bool // the body came compressed
 	prompt  *prompt.Request
+	pool    *router.Pool // that the path and the headers chose; nil where the model does
 	target  router.Target
 	request router.Request // what the router is asked, over and over
 
@@ -80,12 +81,17 @@ func (x *exchange) serve() {
 
 // prepare does everything that comes before the first decision.
 func (x *exchange) prepare() *Error {
-	tenant := x.r.Header.Get(headerTenant)
-	if tenant != "" && !intake.Printable(tenant, intake.MaxTenant) {
-		return invalid(fmt.Sprintf("X-Amzn-SageMaker-Prefix-Aware-Id must be 1 to %d printable ASCII characters, the first not a space", intake.MaxTenant))
+	tenant, err := x.tenant()
+	if err != nil {
+		return err
 	}
 	if err := x.readPin(); err != nil {
 		return err
+	}
+	if x.call.Enter != nil {
+		if x.pool, err = x.call.Enter(x.r, x.w.Header()); err != nil {
+			return err
+		}
 	}
 	if err := x.readBody(); err != nil {
 		return err
@@ -101,9 +107,26 @@ func (x *exchange) prepare() *Error {
 	if err := x.resolve(model); err != nil {
 		return err
 	}
+	if x.call.Kind == prompt.Raw {
+		if err := x.look(); err != nil {
+			return err
+		}
+	}
 	x.hash(tenant)
 	x.followPrevious()
 	return x.edit()
+}
+
+// tenant reads the tenant id that the client gives.
+func (x *exchange) tenant() (string, *Error) {
+	ids := x.r.Header[headerTenant]
+	if len(ids) == 0 {
+		return "", nil
+	}
+	if len(ids) > 1 || !intake.Printable(ids[0], intake.MaxTenant) {
+		return "", invalid(fmt.Sprintf("X-Amzn-SageMaker-Prefix-Aware-Id must be 1 to %d printable ASCII characters, the first not a space", intake.MaxTenant))
+	}
+	return ids[0], nil
 }
 
 func (x *exchange) readPin() *Error {
@@ -126,17 +149,50 @@ func (x *exchange) parse() (string, *Error) {
 		x.record.Streamed, x.request.Streamed = streamed, streamed
 		return model, promptError(err)
 	}
-	parsed, err := prompt.ParseWithin(x.call.Kind, x.body, &x.payload)
+	if err := x.parseAs(x.call.Kind); err != nil {
+		return "", err
+	}
+	return x.prompt.Model(), nil
+}
+
+// parseAs reads the body as one of a kind.
+func (x *exchange) parseAs(kind prompt.Kind) *Error {
+	parsed, err := prompt.ParseWithin(kind, x.body, &x.payload)
 	if errors.Is(err, prompt.ErrNoRoom) {
-		return "", x.busy()
+		return x.busy()
 	}
 	if err != nil {
-		return "", promptError(err)
+		return promptError(err)
 	}
 	x.prompt = parsed
-	x.record.Streamed, x.request.Streamed = parsed.Streaming(), parsed.Streaming()
+	streaming := parsed.Streaming() || x.makesStream()
+	x.record.Streamed, x.request.Streamed = streaming, streaming
 	x.request.N = parsed.N()
-	return parsed.Model(), nil
+	return nil
+}
+
+// look reads a native body again, as what its shape says it is, where its pool wants
+// that.
+func (x *exchange) look() *Error {
+	shape := x.prompt.Shape()
+	if shape == prompt.Raw || x.target.Pool.Config().NativeKey == router.NativeRaw {
+		return nil
+	}
+	x.prompt.Release()
+	x.prompt = nil
+	return x.parseAs(shape)
+}
+
+// generates reports whether the body asks for text in a shape whose options are known.
+func (x *exchange) generates() bool {
+	shape := x.prompt.Shape()
+	return shape == prompt.Chat || shape == prompt.Completions
+}
+
+// makesStream reports whether the engine is asked to stream although the body does not
+// say so.
+func (x *exchange) makesStream() bool {
+	return x.call.Streams && x.prompt.StreamUnset() && x.generates()
 }
 
 func promptError(err error) *Error {
@@ -151,7 +207,15 @@ func promptError(err error) *Error {
 
 // resolve finds the pool of a model.
 func (x *exchange) resolve(model string) *Error {
-	target, err := intake.Resolve(x.p.options.Router, model, x.call.ModelOptional)
+	var (
+		target router.Target
+		err    error
+	)
+	if x.pool != nil {
+		target, err = intake.ResolveIn(x.pool, model)
+	} else {
+		target, err = intake.Resolve(x.p.options.Router, model, x.call.ModelOptional)
+	}
 	switch {
 	case errors.Is(err, intake.ErrNoModel):
 		return invalidParam("model", err.Error())
@@ -189,16 +253,17 @@ func (x *exchange) hash(tenant string) {
 		return
 	}
 	intake.Ask(x.prompt, intake.Source{
-		Target:   x.target,
-		Route:    x.call.Route,
-		TenantID: tenant,
-		KeySeed:  x.p.options.KeySeed,
-		AnyRank:  x.call.Stores, // vLLM heeds X-data-parallel-rank on all routes but /v1/responses
+		Target:      x.target,
+		Route:       x.call.Route,
+		TenantID:    tenant,
+		KeyIsTenant: x.call.KeyIsTenant,
+		KeySeed:     x.p.options.KeySeed,
+		AnyRank:     x.call.Stores, // vLLM heeds X-data-parallel-rank on all routes but /v1/responses
 	}, &x.request, x.record)
 	x.payload.Trim()
 }
 
-// edit makes the two edits of a forwarded body.
+// edit makes the edits of a forwarded body.
 func (x *exchange) edit() *Error {
 	if x.target.Alias {
 		if x.prompt == nil {
@@ -211,13 +276,25 @@ func (x *exchange) edit() *Error {
 		x.payload.Charge(len(edited))
 		x.body = edited
 	}
-	if x.call.InjectUsage && x.p.options.InjectUsage && x.prompt.Streaming() && x.prompt.UsageAsked() == prompt.UsageUnset {
+	if x.call.Streams && x.makesStream() {
+		if edited, err := prompt.SetStream(x.body); err == nil {
+			x.payload.Charge(len(edited))
+			x.body = edited
+		}
+	}
+	if x.injectsUsage() {
 		if edited, err := prompt.SetIncludeUsage(x.body); err == nil {
 			x.payload.Charge(len(edited))
 			x.injected = edited
 		}
 	}
 	return nil
+}
+
+// injectsUsage reports whether the engine is asked for usage on its client's behalf.
+func (x *exchange) injectsUsage() bool {
+	return x.call.InjectUsage && x.p.options.InjectUsage && x.request.Streamed &&
+		x.generates() && x.prompt.UsageAsked() == prompt.UsageUnset
 }
 
 // followPrevious leads a conversation back to the backend that stores it. If that has
@@ -324,20 +401,25 @@ func (x *exchange) fault(cause any) {
 		slog.String("request_id", x.record.RequestID), slog.String("route", x.record.Route),
 		slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
 	x.record.Result, x.record.Err = feedback.RouterError, "panic"
-	if x.w.status != 0 {
-		x.aborted = true
-		return
-	}
 	defer func() {
 		if recover() != nil { // the dialect itself is at fault
 			x.aborted = true
 		}
 	}()
+	failed := &Error{
+		Status: http.StatusInternalServerError, Code: CodeInternal, Message: "the router failed to serve the request",
+	}
+	if x.w.status != 0 {
+		x.aborted = true
+		if x.call.Framing != nil && succeeded(x.w.status) {
+			_, err := x.w.Write(x.call.Dialect.StreamError(failed))
+			x.aborted = err != nil
+		}
+		return
+	}
 	clear(x.w.Header())
 	x.w.Header()[headerRequestID] = []string{x.record.RequestID}
-	x.call.Dialect.WriteError(&x.w, &Error{
-		Status: http.StatusInternalServerError, Code: CodeInternal, Message: "the router failed to serve the request",
-	})
+	x.call.Dialect.WriteError(&x.w, failed)
 }
 
 // finish completes the record and gives it to the observer.

@@ -20,6 +20,8 @@ const (
 	headerRequestID   = "X-Request-Id"
 	headerTraceparent = "Traceparent"
 	headerTenant      = "X-Amzn-Sagemaker-Prefix-Aware-Id"
+	headerAttributes  = "X-Amzn-Sagemaker-Custom-Attributes"
+	headerInference   = "X-Amzn-Sagemaker-Inference-Id"
 )
 
 // hopByHop are the headers that belong to one connection (RFC 9110, 7.6.1), with
@@ -65,7 +67,7 @@ func (x *exchange) outgoing() http.Header {
 	h := make(http.Header, len(in)+6)
 	trailers := mentions(in["Te"], "trailers")
 	for name, values := range in {
-		if !strings.HasPrefix(name, "X-Amz-") && !strings.HasPrefix(name, "X-Warmroute-") {
+		if !staysHere(name) {
 			h[name] = values
 		}
 	}
@@ -84,7 +86,22 @@ func (x *exchange) outgoing() http.Header {
 	x.keepCredentials(h)
 	h[headerRequestID] = []string{x.record.RequestID}
 	forwardedFor(h, x.r)
+	if x.call.Outgoing != nil {
+		x.call.Outgoing(h, in)
+	}
 	return h
+}
+
+// staysHere reports whether a header is for this router and no engine: its own, those by
+// which AWS's clients sign and count their attempts, and those that SageMaker routes by.
+func staysHere(name string) bool {
+	switch {
+	case strings.HasPrefix(name, "X-Warmroute-"), strings.HasPrefix(name, "X-Amz-"), strings.HasPrefix(name, "Amz-Sdk-"):
+		return true
+	case strings.HasPrefix(name, "X-Amzn-Sagemaker-"):
+		return name != headerAttributes && name != headerInference
+	}
+	return false
 }
 
 // keepCredentials decides which of the client's credentials go on. A signature for

@@ -31,7 +31,7 @@ func TestRequestHeaders(t *testing.T) {
 	for name, want := range map[string]string{
 		"X-Hop": "", "Keep-Alive": "", "Proxy-Connection": "", "Proxy-Authorization": "", "Upgrade": "", "Http2-Settings": "",
 		"Te": "trailers", "X-Forwarded-For": "1.2.3.4, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "edge.example",
-		"X-Amz-Date": "", "X-Amz-Security-Token": "", "X-Amzn-Sagemaker-Prefix-Aware-Id": "tenant",
+		"X-Amz-Date": "", "X-Amz-Security-Token": "", "X-Amzn-Sagemaker-Prefix-Aware-Id": "",
 		"Authorization": "Bearer key", "X-Api-Key": "key", "Cookie": "a=b", "X-Custom": "kept", "User-Agent": "client/1",
 		"Accept-Encoding": "identity", "X-Warmroute-Other": "", "Content-Type": "application/json",
 	} {

@@ -145,7 +145,18 @@ type Call struct {
 	Route string
 	// Dialect is how its clients want to be told of errors.
 	Dialect Dialect
-	// Kind is the shape of its bodies. A body of kind Opaque is a multipart form.
+	// Path is where engines have it; empty where they have it at the client's path. The
+	// client's query stays here where it is given.
+	Path string
+	// Enter, if set, is asked before the body is read. It looks at what is the dialect's
+	// own in path and headers, may set headers of the answer, and chooses the pool; nil
+	// leaves that to the model.
+	Enter func(r *http.Request, answer http.Header) (*router.Pool, *Error)
+	// Body bounds its bodies. The zero value is limits.body_bytes.
+	Body BodyLimit
+	// Kind is the shape of its bodies. A body of kind Opaque is a multipart form. One of
+	// kind Raw may be anything: where the pool's native_key says auto and its shape is
+	// known, it is read as that.
 	Kind prompt.Kind
 	// Format is where its answers report usage.
 	Format usage.Format
@@ -153,12 +164,41 @@ type Call struct {
 	InjectUsage bool
 	// ModelOptional lets a request without a model go to the only model there is.
 	ModelOptional bool
+	// KeyIsTenant makes prompt_cache_key a tenant id.
+	KeyIsTenant bool
+	// Streams asks engines to stream where a body of a known shape does not say.
+	Streams bool
+	// Outgoing, if set, changes the headers that engines get; in are the client's.
+	Outgoing func(out, in http.Header)
+	// WrapRefusals makes an [Error] with [CodeRefused] of every answer of an engine that
+	// is no success.
+	WrapRefusals bool
+	// Framing, if set, wraps the bodies of successful answers.
+	Framing Framing
 	// Stores says that engines may keep its answers: their ids are remembered, and
 	// previous_response_id leads back to the backend that has them.
 	Stores bool
 	// StoredID, if set, makes the endpoint one about a stored answer: it returns the
 	// answer's id, and the request goes where that is. There is no model then.
 	StoredID func(*http.Request) string
+}
+
+// BodyLimit bounds the bodies of an endpoint.
+type BodyLimit struct {
+	// Bytes is the largest body, after decompression.
+	Bytes int64
+	// Setting is what errors name as the setting that changes it.
+	Setting string
+}
+
+// Framing wraps the body of an answer piece by piece. Where one is used,
+// [Dialect.StreamError] is written in it, and is enough to tell the client that the
+// answer broke off: its connection then ends in good order.
+type Framing interface {
+	// Header changes the headers of an answer that is wrapped.
+	Header(h http.Header)
+	// Append appends a piece of the body, wrapped, to dst. It must not keep piece.
+	Append(dst, piece []byte) []byte
 }
 
 // Handler returns the handler of an endpoint that is forwarded.

@@ -27,6 +27,7 @@ type stream struct {
 	tap    *usage.Tap    // nil where nothing is to be learned
 	filter *usage.Filter // nil where nothing is taken out
 	out    []byte        // what the filter lets through, reused
+	framed []byte        // the same in the frames of the dialect, reused
 	events bool          // it is an event stream
 	flow   bool          // every read is flushed
 	bound  bool          // the client must go on taking it
@@ -37,7 +38,8 @@ type stream struct {
 func (a *attempt) relay(resp *http.Response) {
 	x := a.x
 	s := &stream{a: a, resp: resp, events: isEvents(resp.Header)}
-	s.flow = s.events || resp.ContentLength < 0
+	framing := x.call.Framing
+	s.flow = s.events || resp.ContentLength < 0 || framing != nil
 	s.bound = s.flow || resp.ContentLength > takeFreely
 	defer x.stall.taken()
 	a.outcome.Status = resp.StatusCode
@@ -55,8 +57,11 @@ func (a *attempt) relay(resp *http.Response) {
 	h := x.w.Header()
 	incoming(h, resp)
 	x.decisionHeaders(h, a)
-	if s.filter != nil {
+	if s.filter != nil || framing != nil {
 		delete(h, "Content-Length")
+	}
+	if framing != nil {
+		framing.Header(h)
 	}
 	announced := len(resp.Trailer)
 	x.w.WriteHeader(resp.StatusCode)
@@ -179,6 +184,10 @@ func (s *stream) write(p []byte) bool {
 		s.a.x.stall.take()
 		defer s.a.x.stall.took()
 	}
+	if framing := s.a.x.call.Framing; framing != nil {
+		s.framed = framing.Append(s.framed[:0], p)
+		p = s.framed
+	}
 	if _, err := w.Write(p); err != nil {
 		return false
 	}
@@ -223,24 +232,29 @@ func (s *stream) broken(f *transport.Failure) {
 	s.learnUsage()
 	s.a.outcome.Result, s.a.outcome.Blame = feedback.UpstreamAborted, feedback.Strike
 	x.record.Err = f.Error()
-	why := "the connection broke off"
+	code, why := CodeBroken, "the connection broke off"
 	if f.Kind == transport.IdleTimeout {
-		why = explain(f.Kind)
+		code, why = CodeStalled, explain(f.Kind)
 	}
-	s.breakOff(http.StatusBadGateway, CodeBroken, fmt.Sprintf("backend %s did not finish its answer: %s", s.a.d.Backend.ID, why))
+	s.breakOff(http.StatusBadGateway, code, fmt.Sprintf("backend %s did not finish its answer: %s", s.a.d.Backend.ID, why))
 }
 
 // breakOff ends an answer in the middle. The client is told in its dialect where it
-// can be told, and sees the connection end abnormally.
+// can be told, and sees the connection end abnormally. Where answers are framed, the
+// frame that tells is enough: an end of the connection behind it makes some clients
+// throw away what they have not looked at yet, that frame included.
 func (s *stream) breakOff(status int, code Code, message string) {
 	x := s.a.x
-	x.aborted = true
-	if s.events && x.w.betweenEvents() {
+	framed := x.call.Framing != nil
+	x.aborted = !framed
+	if framed || s.events && x.w.betweenEvents() {
 		e := &Error{Status: status, Code: code, Message: message, Attempts: x.record.Attempts}
 		if s.tap != nil {
 			e.ResponseID = s.tap.ResponseID()
 		}
-		_, _ = x.w.Write(x.call.Dialect.StreamError(e)) // the connection ends in any case
+		if _, err := x.w.Write(x.call.Dialect.StreamError(e)); err != nil {
+			x.aborted = true
+		}
 	}
 	_ = x.w.push() // what is buffered reaches the client before the end
 }

@@ -272,6 +272,7 @@ func TestCommandRefuses(t *testing.T) {
 		{tiny("--set", "strategy=RANDOM"), "--set: strategy: --strategy names"},
 		{tiny("--set", "on_saturation=queue"), "--set: on_saturation: requests of a replay do not wait"},
 		{tiny("--set", "prompt_cache_key=ignore"), "--set: prompt_cache_key: requests of a replay have none"},
+		{tiny("--set", "native_key=raw"), "--set: native_key: requests of a replay have no bodies"},
 		{tiny("--sweep", "load"), "--sweep: \"load\" is not KEY=VALUE"},
 		{tiny("--sweep", "load=fast"), `--sweep: load: "fast" is no value of --load`},
 		{tiny("--sweep", "html=a,b"), `--sweep: "html" is neither a routing setting (` + settings},

@@ -129,6 +129,8 @@ func (s *scenario) set(key, value string) error {
 		return fmt.Errorf("on_saturation: requests of a replay do not wait for a slot: compare %s with %s", router.LeastLoaded, router.Reject)
 	case s.routing.PromptCacheKey != router.CacheKeyHint:
 		return errors.New("prompt_cache_key: requests of a replay have none")
+	case s.routing.NativeKey != router.NativeAuto:
+		return errors.New("native_key: requests of a replay have no bodies")
 	}
 	return s.routing.Router().Validate()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -19,12 +20,13 @@ import (
 // twice stands there once.
 func (c *Config) PoolSpecs() []router.PoolSpec {
 	specs := make([]router.PoolSpec, 0, len(c.Pools))
-	for _, p := range c.Pools {
+	for i, p := range c.Pools {
 		spec := router.PoolSpec{
-			Name:     p.Name,
-			Config:   p.Routing.Router(),
-			Ejection: backends.Ejection(p.Ejection),
-			Backends: p.specs(),
+			Name:         p.Name,
+			SharesModels: slices.ContainsFunc(c.Pools[:i], p.besides),
+			Config:       p.Routing.Router(),
+			Ejection:     backends.Ejection(p.Ejection),
+			Backends:     p.specs(),
 		}
 		for _, m := range p.Models {
 			spec.Models = append(spec.Models, router.ModelSpec(m))

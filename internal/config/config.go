@@ -70,6 +70,18 @@ type Pool struct {
 	Backends []Backend `yaml:"backends"`
 	// Ejection is when failures take a backend out of rotation.
 	Ejection Ejection `yaml:"ejection"`
+	// SageMakerEndpoints are the names of the SageMaker endpoints that the pool is a
+	// variant of. Default none: it has no part in /endpoints/….
+	SageMakerEndpoints []string `yaml:"sagemaker_endpoints,omitempty"`
+	// Variant is the pool's name as a production variant of its endpoints. Default the
+	// pool's name.
+	Variant string `yaml:"variant,omitempty"`
+	// VariantWeight is its share of the requests that name no variant, relative to the
+	// other variants. 0 leaves it to those that do. Default 1.
+	VariantWeight float64 `yaml:"variant_weight"`
+	// InferenceComponent makes the pool an inference component of its endpoints, which
+	// requests then must name. Default none.
+	InferenceComponent string `yaml:"inference_component,omitempty"`
 }
 
 // Model is a model that a pool serves: a name, or a name and what the engines call
@@ -93,6 +105,7 @@ type Routing struct {
 	W                    float64             `yaml:"w"`
 	OnSaturation         router.OnSaturation `yaml:"on_saturation"`
 	PromptCacheKey       router.CacheKeyUse  `yaml:"prompt_cache_key"`
+	NativeKey            router.NativeKey    `yaml:"native_key"`
 	Replicas             int                 `yaml:"replicas"`
 	BlockBytes           int                 `yaml:"block_bytes"`
 }
@@ -128,6 +141,9 @@ type Limits struct {
 	// BodiesInFlightBytes bounds all request bodies held at one time; what exceeds it
 	// is answered 503. Default 1 GiB.
 	BodiesInFlightBytes Bytes `yaml:"bodies_in_flight_bytes"`
+	// SageMakerBodyBytes bounds one request body on SageMaker paths, also once
+	// decompressed. Default 25 MiB, SageMaker's own limit.
+	SageMakerBodyBytes Bytes `yaml:"sagemaker_body_bytes"`
 	// HeaderBytes bounds the headers of one request. Default 64 KiB.
 	HeaderBytes Bytes `yaml:"header_bytes"`
 	// IndexBlocks bounds the entries of the index over all backends. Default
@@ -202,6 +218,7 @@ func Default() *Config {
 		Limits: Limits{
 			BodyBytes:           64 << 20,
 			BodiesInFlightBytes: 1 << 30,
+			SageMakerBodyBytes:  25 << 20,
 			HeaderBytes:         64 << 10,
 			IndexBlocks:         kvindex.DefaultMaxBlocks,
 			MaxQueued:           1024,
@@ -239,10 +256,12 @@ func DefaultPool() Pool {
 			W:                    r.W,
 			OnSaturation:         r.OnSaturation,
 			PromptCacheKey:       r.PromptCacheKey,
+			NativeKey:            r.NativeKey,
 			Replicas:             r.Replicas,
 			BlockBytes:           r.BlockBytes,
 		},
-		Ejection: Ejection(e),
+		Ejection:      Ejection(e),
+		VariantWeight: 1,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,15 +111,21 @@ pools:
       w: 1
       on_saturation: queue
       prompt_cache_key: separate
+      native_key: raw
       replicas: 3
       block_bytes: 512
     backends:
       - {url: "http://b1:8000", weight: 2.5, concurrency_threshold: 32, data_parallel_ranks: 2}
       - {url: "https://b2/engine/"}
+    sagemaker_endpoints: [llama, llama-2]
+    variant: blue
+    variant_weight: 2.5
+    inference_component: chat-1
     ejection: {failures: 5, base: 1s, max: 1m, max_share: 0.25, slow_start: 0s, max_cooling: 10s}
 limits:
   body_bytes: 1MiB
   bodies_in_flight_bytes: 2GB
+  sagemaker_body_bytes: 2MiB
   header_bytes: 8192
   index_blocks: 100000
   max_queued: 7
@@ -174,7 +181,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Models: []router.ModelSpec{{Name: "qwen"}, {Name: "gpt-4", Served: "qwen"}},
 		Config: router.Config{
 			Strategy: router.LeastExpectedTTFT, PrefixLength: 2048, ConcurrencyThreshold: 64, MinMatchRatio: 0.5, LoadFactor: 2,
-			QueueGuard: 3.5, W: 1, OnSaturation: router.Queue, PromptCacheKey: router.CacheKeySeparate, Replicas: 3, BlockBytes: 512,
+			QueueGuard: 3.5, W: 1, OnSaturation: router.Queue, PromptCacheKey: router.CacheKeySeparate, NativeKey: router.NativeRaw, Replicas: 3, BlockBytes: 512,
 		},
 		Ejection: backends.Ejection{Failures: 5, Base: time.Second, Max: time.Minute, MaxShare: 0.25, MaxCooling: 10 * time.Second},
 		Backends: []backends.Spec{
@@ -186,9 +193,12 @@ func TestEveryKeyIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("PoolSpecs (-want +got)\n%s", diff)
 	}
-	wantLimits := Limits{BodyBytes: 1 << 20, BodiesInFlightBytes: 2e9, HeaderBytes: 8192, IndexBlocks: 100000, MaxQueued: 7}
+	wantLimits := Limits{BodyBytes: 1 << 20, BodiesInFlightBytes: 2e9, SageMakerBodyBytes: 2 << 20, HeaderBytes: 8192, IndexBlocks: 100000, MaxQueued: 7}
 	if diff := cmp.Diff(wantLimits, c.Limits); diff != "" {
 		t.Errorf("Limits (-want +got)\n%s", diff)
+	}
+	if p := c.Pools[0]; !slices.Equal(p.SageMakerEndpoints, []string{"llama", "llama-2"}) || p.VariantName() != "blue" || p.VariantWeight != 2.5 || p.InferenceComponent != "chat-1" {
+		t.Errorf("SageMaker: %+v", p)
 	}
 	if tc := c.TransportConfig(); tc.Connect != time.Second || tc.FirstByte != time.Hour || tc.Idle != 90*time.Second {
 		t.Errorf("TransportConfig: %+v", tc)

@@ -54,6 +54,7 @@ func (r Routing) Router() router.Config {
 		W:                    r.W,
 		OnSaturation:         r.OnSaturation,
 		PromptCacheKey:       r.PromptCacheKey,
+		NativeKey:            r.NativeKey,
 		Replicas:             r.Replicas,
 		BlockBytes:           r.BlockBytes,
 	}

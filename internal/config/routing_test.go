@@ -21,6 +21,7 @@ func TestSetRouting(t *testing.T) {
 		{"w", "1"},
 		{"on_saturation", "reject"},
 		{"prompt_cache_key", "separate"},
+		{"native_key", "raw"},
 		{"replicas", "3"},
 		{"block_bytes", "512"},
 	} {
@@ -30,12 +31,12 @@ func TestSetRouting(t *testing.T) {
 	}
 	want := router.Config{
 		Strategy: router.LeastExpectedTTFT, PrefixLength: 4096, ConcurrencyThreshold: 16, MinMatchRatio: 0.5,
-		QueueGuard: 2.5, W: 1, OnSaturation: router.Reject, PromptCacheKey: router.CacheKeySeparate, Replicas: 3, BlockBytes: 512,
+		QueueGuard: 2.5, W: 1, OnSaturation: router.Reject, PromptCacheKey: router.CacheKeySeparate, NativeKey: router.NativeRaw, Replicas: 3, BlockBytes: 512,
 	}
 	if diff := cmp.Diff(want, r.Router()); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
-	if n := len(RoutingKeys()); n != 11 {
+	if n := len(RoutingKeys()); n != 12 {
 		t.Errorf("%d keys, and not each is set here", n)
 	}
 }

@@ -41,6 +41,7 @@ func (c *Config) validate(unread []error) ([]Warning, error) {
 		v.pool(&c.Pools[i], "pools["+strconv.Itoa(i)+"]")
 	}
 	v.names()
+	v.endpoints()
 	v.shared()
 	if len(v.errs) == 0 {
 		v.rehearse()
@@ -134,8 +135,11 @@ func (v *validation) process() {
 	}
 	l := c.Limits
 	v.atLeast("limits.body_bytes", l.BodyBytes, 1<<10)
-	if l.BodiesInFlightBytes < l.BodyBytes {
-		v.fail("limits.bodies_in_flight_bytes", "%v is below limits.body_bytes (%v): the largest body could never be read", l.BodiesInFlightBytes, l.BodyBytes)
+	v.atLeast("limits.sagemaker_body_bytes", l.SageMakerBodyBytes, 1<<10)
+	if all, one := l.BodiesInFlightBytes, l.BodyBytes; all < one {
+		v.fail("limits.bodies_in_flight_bytes", "%v is below limits.body_bytes (%v): the largest body could never be read", all, one)
+	} else if one := l.SageMakerBodyBytes; all < one {
+		v.fail("limits.bodies_in_flight_bytes", "%v is below limits.sagemaker_body_bytes (%v): the largest body could never be read", all, one)
 	}
 	v.atLeast("limits.header_bytes", l.HeaderBytes, 4<<10)
 	if l.HeaderBytes > 16<<20 {
@@ -314,6 +318,7 @@ func (v *validation) backends(p *Pool, path string) {
 func (v *validation) names() {
 	pools := make(map[string]string)
 	models := make(map[string]string)
+	owners := make(map[string]int)    // the first pool that has a model
 	served := make(map[string]string) // what aliases stand for
 	for i, p := range v.config.Pools {
 		path := "pools[" + strconv.Itoa(i) + "]"
@@ -323,11 +328,17 @@ func (v *validation) names() {
 		pools[p.Name] = path + ".name"
 		for j, m := range p.Models {
 			at := path + ".models[" + strconv.Itoa(j) + "]"
-			if earlier, twice := models[m.Name]; twice && m.Name != "" {
+			earlier, twice := models[m.Name]
+			if owner := owners[m.Name]; twice && owner != i && v.config.Pools[owner].besides(p) {
+				twice = false
+			}
+			if twice && m.Name != "" {
 				v.fail(at, "the model %q is named twice, first by %s", m.Name, v.where(earlier))
 				continue
 			}
-			models[m.Name] = at
+			if earlier == "" {
+				models[m.Name], owners[m.Name] = at, i
+			}
 			if m.Served != "" && m.Served != m.Name {
 				served[m.Served] = at
 			}

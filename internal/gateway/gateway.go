@@ -18,6 +18,7 @@ import (
 	"github.com/warmroute/warmroute/api/openai"
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/rpc"
+	"github.com/warmroute/warmroute/api/sagemaker"
 	"github.com/warmroute/warmroute/backends/health"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback/scrape"
@@ -93,7 +94,7 @@ func (g *Gateway) build(o Options) error {
 	g.telemetry, err = telemetry.New(telemetry.Options{
 		Logger:   o.Logger,
 		Version:  o.Version,
-		Dialects: []string{"openai", "anthropic", rpc.Dialect},
+		Dialects: []string{"openai", "anthropic", "sagemaker", rpc.Dialect},
 		RequestLog: telemetry.RequestLogConfig{
 			Path: o.Config.RequestLog.Path, MaxBytes: int64(o.Config.RequestLog.MaxBytes),
 		},
@@ -163,7 +164,7 @@ func (g *Gateway) build(o Options) error {
 	if g.routing, err = newRouting(o, g, forward, random); err != nil {
 		return err
 	}
-	g.server = g.newServer(g.counted(surfaces(forward, g.routing)))
+	g.server = g.newServer(g.counted(surfaces(forward, g.routing, g.endpoints(o.Config, forward, random))))
 	if g.operators, err = newOperators(o, g); err != nil {
 		return err
 	}
@@ -183,19 +184,38 @@ func (g *Gateway) build(o Options) error {
 // surfaces returns the endpoints of all dialects and the routing service. A path that is
 // not written the shortest way is nobody's: the mux would redirect it, which clients of
 // these APIs do not follow.
-func surfaces(p *proxy.Proxy, routing *rpc.Service) http.Handler {
+func surfaces(p *proxy.Proxy, routing *rpc.Service, endpoints sagemaker.Options) http.Handler {
 	mux := http.NewServeMux()
 	routing.Register(mux)
 	openai.Register(mux, p)
 	anthropic.Register(mux, p)
-	nobodys := openai.NotFound(p)
+	sagemaker.Register(mux, endpoints)
+	nobodys, noEndpoint := openai.NotFound(p), sagemaker.NotFound(p)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !shortest(r.URL.EscapedPath()) {
+		path := r.URL.EscapedPath()
+		switch {
+		case shortest(path):
+			mux.ServeHTTP(w, r)
+		case strings.HasPrefix(path, "/endpoints/"):
+			noEndpoint.ServeHTTP(w, r)
+		default:
 			nobodys.ServeHTTP(w, r)
-			return
 		}
-		mux.ServeHTTP(w, r)
 	})
+}
+
+// endpoints are the pools behind SageMaker's endpoints.
+func (g *Gateway) endpoints(c *config.Config, p *proxy.Proxy, random func() uint64) sagemaker.Options {
+	o := sagemaker.Options{Proxy: p, BodyBytes: int64(c.Limits.SageMakerBodyBytes), Random: random}
+	for i, pool := range g.router.Pools() { // in the order of the configuration
+		for _, name := range c.Pools[i].SageMakerEndpoints {
+			o.Variants = append(o.Variants, sagemaker.Variant{
+				Endpoint: name, Component: c.Pools[i].InferenceComponent,
+				Name: c.Pools[i].VariantName(), Weight: c.Pools[i].VariantWeight, Pool: pool,
+			})
+		}
+	}
+	return o
 }
 
 // shortest reports whether an escaped path has no segment that is empty, "." or "..",

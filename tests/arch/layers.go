@@ -83,7 +83,11 @@ var layers = []place{
 		also: []string{"api/prompt", "api/proxy"},
 	},
 	{path: "api/anthropic", layer: 4, kind: outer, also: []string{"api/prompt", "api/proxy"}}, // as api/openai
-	{path: "api/sagemaker", layer: 4, kind: outer, also: []string{"api/prompt", "api/proxy"}}, // as api/openai
+	{
+		path: "api/sagemaker", layer: 4, kind: outer,
+		// As api/openai, whose errors its OpenAI-compatible paths have.
+		also: []string{"api/openai", "api/prompt", "api/proxy"},
+	},
 	{
 		path: "api/rpc", layer: 4, kind: outer,
 		// The service implements the generated interfaces and routes the requests of the proxy's endpoints as it does.
