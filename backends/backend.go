@@ -32,6 +32,8 @@ type Backend struct {
 type Model struct {
 	// ID is the model's or adapter's name.
 	ID string
+	// Adapter says that it is a LoRA adapter of another model.
+	Adapter bool
 	// JSON is the entry as the engine wrote it, with all its fields.
 	JSON []byte
 }
@@ -105,12 +107,24 @@ func (b *Backend) Serves(model string) bool {
 	if !known {
 		return true
 	}
-	for _, m := range models {
-		if m.ID == model {
-			return true
+	return find(models, model) != nil
+}
+
+// ServesAdapter reports whether the engine says that it serves a LoRA adapter of that name.
+func (b *Backend) ServesAdapter(name string) bool {
+	models, _ := b.Models()
+	m := find(models, name)
+	return m != nil && m.Adapter
+}
+
+// find returns the model of a name, nil where there is none.
+func find(models []Model, id string) *Model {
+	for i := range models {
+		if models[i].ID == id {
+			return &models[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // Slot is the in-flight share of one request on one backend. The zero value holds

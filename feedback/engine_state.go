@@ -36,6 +36,11 @@ type EngineState struct {
 
 	// Asleep is true when the engine says that it sleeps; HasSleep whether it said.
 	Asleep, HasSleep bool
+	// Adapters are the LoRA adapters of the requests that run or wait, those that the engine
+	// has loaded for sure; MaxAdapters is how many it holds at a time, 0 when not said.
+	Adapters    []string
+	MaxAdapters int
+
 	// Started is when the process started, in unix seconds; 0 when not said.
 	Started float64
 }

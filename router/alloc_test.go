@@ -5,15 +5,24 @@
 package router
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/warmroute/warmroute/feedback"
 )
 
-// TestRouteAllocatesOnlyTheDecision holds for every strategy, after warm-up and apart
-// from new entries of the index.
+// TestRouteAllocatesOnlyTheDecision holds for every strategy, of a model and of an adapter,
+// after warm-up and apart from new entries of the index.
 func TestRouteAllocatesOnlyTheDecision(t *testing.T) {
+	for _, adapter := range []bool{false, true} {
+		t.Run(fmt.Sprintf("adapter=%v", adapter), func(t *testing.T) { allocatesOnlyTheDecision(t, adapter) })
+	}
+}
+
+func allocatesOnlyTheDecision(t *testing.T, adapter bool) {
+	t.Helper()
 	r, req := benchPool(t)
+	req.Adapter = adapter
 	done := feedback.Outcome{Now: req.Now, Result: feedback.Success, Blame: feedback.Healthy, FirstByte: true}
 	for _, strategy := range Strategies() {
 		c := req.Pool.Config()

@@ -26,6 +26,8 @@ type Target struct {
 	Model string
 	// Alias is true when clients call it by another name.
 	Alias bool
+	// Adapter is true when the model is configured as a LoRA adapter.
+	Adapter bool
 }
 
 // with returns a catalog that has the pool too.
@@ -119,9 +121,9 @@ func (p *Pool) Resolve(model string) (Target, error) {
 // target is where the requests for a model of pool p go.
 func (m ModelSpec) target(p *Pool) Target {
 	if m.Served == "" || m.Served == m.Name {
-		return Target{Pool: p, Model: m.Name}
+		return Target{Pool: p, Model: m.Name, Adapter: m.Adapter}
 	}
-	return Target{Pool: p, Model: m.Served, Alias: true}
+	return Target{Pool: p, Model: m.Served, Alias: true, Adapter: m.Adapter}
 }
 
 // only finds the model of requests that name none: the one that is configured, or the

@@ -13,7 +13,7 @@ func (v *view) choose(p *Pool) (choice, error) {
 			return choice{}, &NoBackendError{Pool: p.name, Model: v.request.Model, Pin: pin, RetryAfter: retryNoBackend}
 		}
 	}
-	c := v.prefer()
+	c := v.prefer(p)
 	if c.candidate == nil {
 		return choice{}, v.saturation(p)
 	}
@@ -21,7 +21,10 @@ func (v *view) choose(p *Pool) (choice, error) {
 }
 
 // prefer is what the strategy wants of the candidates.
-func (v *view) prefer() choice {
+func (v *view) prefer(p *Pool) choice {
+	if len(v.candidates) > 1 && v.adapter {
+		return v.preferAdapter(&p.adapters)
+	}
 	if len(v.candidates) > 1 {
 		return strategies[v.config.Strategy](v)
 	}

@@ -37,6 +37,12 @@ const (
 	OnlyBackend
 	// LeastBad: every backend is ejected or cooling; it comes back first.
 	LeastBad
+	// AdapterPlaced: nobody lately had requests for the prompt's LoRA adapter; it has it
+	// loaded, or makes room for it soonest.
+	AdapterPlaced
+	// AdapterSpread: everybody who lately had requests for the adapter is busy; it has it
+	// loaded as well, or makes room for it soonest.
+	AdapterSpread
 	// Pinned: the request named it, or continues a conversation stored there.
 	Pinned
 	// RandomChoice: by the RANDOM strategy.
@@ -62,6 +68,8 @@ var reasonNames = [...]string{
 	Saturated:         "saturated",
 	OnlyBackend:       "only_backend",
 	LeastBad:          "least_bad",
+	AdapterPlaced:     "adapter_placed",
+	AdapterSpread:     "adapter_spread",
 	Pinned:            "pinned",
 	RandomChoice:      "random",
 	FewestOutstanding: "fewest_outstanding",
@@ -89,7 +97,7 @@ func Reasons() []Reason {
 
 // IsOverflow reports whether the reason is that a better backend was full.
 func (r Reason) IsOverflow() bool {
-	return r == OverflowHolder || r == Overflow || r == Saturated || r == HashOverflow
+	return r == OverflowHolder || r == Overflow || r == Saturated || r == HashOverflow || r == AdapterSpread
 }
 
 // Decision is one choice of a backend. It holds an in-flight slot until
@@ -188,6 +196,10 @@ func (d *Decision) Explain() string {
 		return "only backend that can take it: " + d.Backend.ID + "; " + load
 	case LeastBad:
 		return "every backend is ejected or cooling: " + d.Backend.ID + " comes back first"
+	case AdapterPlaced:
+		return fmt.Sprintf("no request for the adapter lately: %s has it loaded, or makes room for it soonest; %s", d.Backend.ID, load)
+	case AdapterSpread:
+		return fmt.Sprintf("everybody who lately had requests for the adapter is busy: %s has it loaded as well, or makes room for it soonest; %s", d.Backend.ID, load)
 	case Pinned:
 		return "the request belongs to " + d.Backend.ID
 	case RandomChoice:

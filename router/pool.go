@@ -36,6 +36,9 @@ type ModelSpec struct {
 	Name string
 	// Served is what the engines call it; empty when they call it Name.
 	Served string
+	// Adapter says that it is a LoRA adapter, which engines may load when they are asked for
+	// it and do not list before.
+	Adapter bool
 }
 
 // Pool is the backends that serve the same models under one routing configuration.
@@ -48,6 +51,7 @@ type Pool struct {
 	config   atomic.Pointer[Config]
 	members  atomic.Pointer[[]*member]
 	line     line
+	adapters adapterSets
 	units    feedback.Units
 
 	mu sync.Mutex // serialises SetBackends and SetConfig

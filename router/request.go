@@ -21,6 +21,10 @@ type Request struct {
 	// not serve it take no part.
 	Model string
 
+	// Adapter says that Model is a LoRA adapter, whatever engines say of it. Where none says
+	// that it has it, any may be asked to load it.
+	Adapter bool
+
 	// Blocks are the block keys of the prompt; none when it has no usable prefix.
 	Blocks []kvindex.Key
 	// StreamBytes and HashedBytes are the length of the whole key stream and of the

@@ -49,7 +49,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		return "ok"
 	case "holds":
 		m := s.member(t, d.CmdArgs[0].Key)
-		keys := promptKeys(arg(d, "prompt", ""))
+		keys := adapterKeys(arg(d, "prompt", ""), arg(d, "adapter", ""))
 		s.pool.index.Record(m.holder, keys, kvindex.Stamp(s.now.UnixNano()), kvindex.Observed)
 		return fmt.Sprintf("%d blocks", s.pool.index.Stats(m.holder).Blocks)
 	case "busy":
@@ -58,6 +58,8 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		m := s.member(t, d.CmdArgs[0].Key)
 		m.queue.Push(number(t, d, "tokens", 0), true, s.now)
 		return fmt.Sprintf("%d tokens queued", m.queue.Tokens(s.now))
+	case "lists":
+		return s.lists(t, d)
 	case "route":
 		return s.route(t, d)
 	case "first-token":
@@ -182,7 +184,10 @@ func (s *scenario) member(t *testing.T, name string) *member {
 }
 
 // promptKeys are the keys of a prompt written as name:blocks+name:blocks.
-func promptKeys(text string) []kvindex.Key {
+func promptKeys(text string) []kvindex.Key { return adapterKeys(text, "") }
+
+// adapterKeys are the keys of a prompt for a LoRA adapter; empty for the model itself.
+func adapterKeys(text, adapter string) []kvindex.Key {
 	var stream []byte
 	for part := range strings.SplitSeq(text, "+") {
 		name, count, _ := strings.Cut(part, ":")
@@ -193,7 +198,7 @@ func promptKeys(text string) []kvindex.Key {
 			stream = append(stream, block...)
 		}
 	}
-	return kvindex.AppendKeys(nil, kvindex.Scope{}.Seed(), stream, kvindex.DefaultBlockBytes)
+	return kvindex.AppendKeys(nil, kvindex.Scope{Model: adapter}.Seed(), stream, kvindex.DefaultBlockBytes)
 }
 
 func (s *scenario) busy(t *testing.T, d *datadriven.TestData) string {
@@ -205,11 +210,11 @@ func (s *scenario) busy(t *testing.T, d *datadriven.TestData) string {
 }
 
 func (s *scenario) request(t *testing.T, d *datadriven.TestData) *Request {
-	keys := promptKeys(arg(d, "prompt", ""))
+	keys := adapterKeys(arg(d, "prompt", ""), arg(d, "adapter", ""))
 	bytes := number(t, d, "bytes", len(keys)*kvindex.DefaultBlockBytes)
 	s.random++
 	req := &Request{
-		Now: s.now, Random: s.random, Pool: s.pool, Model: "m",
+		Now: s.now, Random: s.random, Pool: s.pool, Model: arg(d, "adapter", "m"), Adapter: d.HasArg("adapter"),
 		Blocks: keys, StreamBytes: bytes, HashedBytes: bytes,
 		N: number(t, d, "n", 1), Streamed: arg(d, "streamed", "yes") == "yes",
 	}
@@ -226,6 +231,17 @@ func (s *scenario) request(t *testing.T, d *datadriven.TestData) *Request {
 		req.Pin, req.PinRequired = pin+":80", d.HasArg("required")
 	}
 	return req
+}
+
+// lists lets an engine say which models it serves, those with a + before as adapters.
+func (s *scenario) lists(t *testing.T, d *datadriven.TestData) string {
+	models := []backends.Model{{ID: "m"}}
+	for _, a := range d.CmdArgs[1:] {
+		name, adapter := strings.CutPrefix(a.Key, "+")
+		models = append(models, backends.Model{ID: name, Adapter: adapter})
+	}
+	s.member(t, d.CmdArgs[0].Key).backend.SetModels(models)
+	return fmt.Sprintf("%d models", len(models))
 }
 
 func (s *scenario) route(t *testing.T, d *datadriven.TestData) string {
@@ -330,6 +346,10 @@ func (s *scenario) scrape(t *testing.T, d *datadriven.TestData) string {
 		CachingOff: d.HasArg("caching-off"),
 		HasHits:    d.HasArg("hits"), Hits: float64(number(t, d, "hits", 0)), Queries: float64(number(t, d, "queries", 0)),
 	}
+	if names := arg(d, "adapters", ""); names != "" {
+		state.Adapters = strings.Split(names, ",")
+	}
+	state.MaxAdapters = number(t, d, "max-adapters", 0)
 	if d.HasArg("unknown") {
 		state.Engine = ""
 	}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/warmroute/warmroute/backends"
@@ -57,7 +58,10 @@ type view struct {
 	config     *Config
 	request    *Request
 	candidates []candidate
-	prompt     int // estimated tokens of the prompt
+	prompt     int     // estimated tokens of the prompt
+	mean       float64 // load of a candidate
+	adapter    bool    // the prompt is one of a LoRA adapter
+	unlisted   bool    // which no engine says that it has: any may load it
 	leastBad   bool
 	head       int  // length of a common head of this prompt, in blocks; 0: it has none
 	unshared   bool // routers have to agree without hearing of each other
@@ -72,6 +76,7 @@ type view struct {
 func (v *view) look(p *Pool, req *Request) *NoBackendError {
 	v.config, v.request, v.bounded = p.config.Load(), req, false
 	members := *p.members.Load()
+	v.identify(members)
 	v.candidates = v.candidates[:0]
 	for _, m := range members {
 		if v.takesPart(m) && m.backend.State(req.Now) == backends.Up {
@@ -90,9 +95,20 @@ func (v *view) look(p *Pool, req *Request) *NoBackendError {
 	return nil
 }
 
+// identify finds out whether the prompt is one of a LoRA adapter, and who has that.
+func (v *view) identify(members []*member) {
+	lists := func(m *member) bool {
+		_, known := m.backend.Models()
+		return known && m.backend.Serves(v.request.Model)
+	}
+	v.unlisted = v.request.Adapter && !slices.ContainsFunc(members, lists)
+	v.adapter = v.request.Adapter ||
+		slices.ContainsFunc(members, func(m *member) bool { return m.backend.ServesAdapter(v.request.Model) })
+}
+
 // takesPart reports whether a member may take the request, its health aside.
 func (v *view) takesPart(m *member) bool {
-	return m.backend.Serves(v.request.Model) && !v.request.tried(m.backend)
+	return (v.unlisted || m.backend.Serves(v.request.Model)) && !v.request.tried(m.backend)
 }
 
 // returnsFirst is the least bad of the members that are ejected or cooling: trying
@@ -116,7 +132,7 @@ func (v *view) nobody(p *Pool, members []*member) *NoBackendError {
 	none := &NoBackendError{Pool: p.name, Model: v.request.Model, Total: len(members), RetryAfter: retryNoBackend}
 	for _, m := range members {
 		switch state := m.backend.State(v.request.Now); {
-		case !m.backend.Serves(v.request.Model):
+		case !v.unlisted && !m.backend.Serves(v.request.Model):
 			none.OtherModel++
 		case state == backends.Unreachable:
 			none.Unreachable++
@@ -203,16 +219,16 @@ func (v *view) common(c *candidate, head int, bytesPerToken float64) int {
 
 // refresh reads the load again and decides who is full.
 func (v *view) refresh() {
-	mean := 0.0
+	v.mean = 0
 	for i := range v.candidates {
 		c := &v.candidates[i]
 		c.inFlight = c.member.backend.InFlight()
-		mean += c.load()
+		v.mean += c.load()
 	}
-	mean /= float64(len(v.candidates))
+	v.mean /= float64(len(v.candidates))
 	bound := math.Inf(1)
 	if v.config.LoadFactor > 0 {
-		bound = v.config.LoadFactor*mean + loadSlack
+		bound = v.config.LoadFactor*v.mean + loadSlack
 	}
 	for i := range v.candidates {
 		c := &v.candidates[i]

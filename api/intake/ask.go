@@ -78,7 +78,7 @@ func Ask(p *prompt.Request, from Source, ask *router.Request, record *feedback.R
 	ask.Prefix, ask.Rendezvous, ask.HasPrefix = keys.Prefix, keys.Rendezvous, keys.HasPrefix
 	ask.Scope, ask.Route = scope.Seed(), from.Route
 	ask.NoEvidence, ask.Binary = p.NoEvidence(), p.HasBinary()
-	ask.AnyRank = from.AnyRank
+	ask.AnyRank, ask.Adapter = from.AnyRank, from.Target.Adapter
 	record.PromptBlocks, record.HasPrefix = len(keys.Blocks), keys.HasPrefix
 	if keys.StreamBytes > 0 {
 		record.Keys, record.BlockBytes, record.StreamBytes = keys.Blocks, config.BlockBytes, keys.StreamBytes

@@ -491,7 +491,7 @@ func TestParseModels(t *testing.T) {
 		want []backends.Model
 	}{
 		{`{"data":[]}`, []backends.Model{}},
-		{`{"data":[` + full + `]}`, []backends.Model{{ID: "lora-a", JSON: []byte(full)}}},
+		{`{"data":[` + full + `]}`, []backends.Model{{ID: "lora-a", Adapter: true, JSON: []byte(full)}}},
 		{`{"data":[{"id":"a"},{"id":"a","x":1},{"id":""},{},7,null,{"id":3},{"id":"b"}]}`, []backends.Model{
 			{ID: "a", JSON: []byte(`{"id":"a"}`)}, {ID: "b", JSON: []byte(`{"id":"b"}`)},
 		}},

@@ -40,13 +40,15 @@ type said struct {
 	BlockTokens    int      `json:",omitempty"`
 	CachingOff     bool     `json:",omitempty"`
 	Asleep         *bool    `json:",omitempty"`
+	Adapters       []string `json:",omitempty"`
+	MaxAdapters    int      `json:",omitempty"`
 	Started        float64  `json:",omitempty"`
 }
 
 func say(s feedback.EngineState) *said {
 	out := &said{
 		Engine: s.Engine, CapacityTokens: s.CapacityTokens, BlockTokens: s.BlockTokens,
-		CachingOff: s.CachingOff, Started: s.Started,
+		CachingOff: s.CachingOff, Adapters: s.Adapters, MaxAdapters: s.MaxAdapters, Started: s.Started,
 	}
 	if s.HasRunning {
 		out.Running = &s.Running

@@ -102,6 +102,47 @@ func TestRanksThatAreNotThere(t *testing.T) {
 	}
 }
 
+// LO-04: the adapters are comma lists in labels, of which the newest series counts; an
+// empty list has none, and odd ones break nothing.
+func TestLO04Adapters(t *testing.T) {
+	line := func(most, running, waiting, at string) string {
+		return fmt.Sprintf(`vllm:lora_requests_info{max_lora=%q,running_lora_adapters=%q,waiting_lora_adapters=%q} %s`, most, running, waiting, at)
+	}
+	long := strings.Repeat("x,", 5000) + strings.Join(numbered(5000), ",")
+	for _, tt := range []struct {
+		name  string
+		lines []string
+		want  []string
+		most  int
+	}{
+		{"none", []string{line("2", "", "", "1.7e9")}, nil, 2},
+		{"waiting", []string{line("2", "", "a,b", "1.7e9")}, []string{"a", "b"}, 2},
+		{"both", []string{line("4", "a,b", "b,c", "1.7e9")}, []string{"a", "b", "c"}, 4},
+		{"the newest counts", []string{line("2", "old", "", "1.7e9"), line("2", "new", "", "1.8e9"), line("2", "older", "", "1.6e9")}, []string{"new"}, 2},
+		{"odd", []string{line("many", " a ,,b,", ",", "1.7e9")}, []string{"a", "b"}, 0},
+		{"no time", []string{line("2", "a", "", "NaN"), line("2", "b", "", "-1")}, nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := parsed(t, append(tt.lines, `vllm:num_requests_running 1`)...)
+			if diff := cmp.Diff(tt.want, s.Adapters); diff != "" || s.MaxAdapters != tt.most {
+				t.Errorf("at most %d, want %d; (-want +got):\n%s", s.MaxAdapters, tt.most, diff)
+			}
+		})
+	}
+	if s := parsed(t, line("2", long, "", "1")); len(s.Adapters) != maxAdapters {
+		t.Errorf("%d adapters of a page without end, want %d", len(s.Adapters), maxAdapters)
+	}
+}
+
+// numbered are n names.
+func numbered(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+	}
+	return names
+}
+
 // SC-03: the three series of the sleep state may come in any order.
 func TestSleepState(t *testing.T) {
 	line := func(name string, value int) string {

@@ -3,6 +3,7 @@ package scrape
 import (
 	"math"
 	"slices"
+	"strings"
 )
 
 // dialects returns the engines whose pages are understood.
@@ -14,6 +15,7 @@ const (
 	vllmWaiting = "num_requests_waiting"
 	vllmSleep   = "engine_sleep_state" // since October 2025
 	vllmConfig  = "cache_config_info"
+	vllmLoRA    = "lora_requests_info"
 
 	vllmUsage    = "kv_cache_usage_perc" // since 0.9.2; a fraction all the same
 	vllmUsageOld = "gpu_cache_usage_perc"
@@ -36,7 +38,7 @@ func vllm() *dialect {
 		engine: "vllm",
 		prefix: "vllm:",
 		names: []string{
-			vllmRunning, vllmWaiting, vllmSleep, vllmConfig, vllmUsage, vllmUsageOld, vllmPrompt, vllmBySource,
+			vllmRunning, vllmWaiting, vllmSleep, vllmConfig, vllmLoRA, vllmUsage, vllmUsageOld, vllmPrompt, vllmBySource,
 			vllmCached, vllmQueries, vllmHits, vllmQueriesOld, vllmHitsOld, vllmHitRate,
 		},
 		rank: "engine",
@@ -52,6 +54,7 @@ func fillVLLM(v view, s *state) {
 	s.cacheConfig(v)
 	s.vllmLookups(v)
 	s.sleep(v)
+	s.adapters(v)
 	for _, rate := range v.get(vllmHitRate, false) {
 		s.CachingOff = s.CachingOff || rate.value < 0
 	}
@@ -129,3 +132,30 @@ func (s *state) sleep(v view) {
 		s.HasSleep = s.HasSleep || one.label("sleep_state") == "awake"
 	}
 }
+
+// adapters takes the LoRA adapters of running and waiting requests, which are lists in
+// labels. The engine makes a new series for every combination and keeps the old ones; the
+// value is when it did, and the newest counts.
+func (s *state) adapters(v view) {
+	var newest *series
+	all := v.get(vllmLoRA, true)
+	for i := range all {
+		if one := &all[i]; sensible(one.value) && (newest == nil || one.value > newest.value) {
+			newest = one
+		}
+	}
+	if newest == nil {
+		return
+	}
+	s.MaxAdapters = newest.count("max_lora")
+	for _, label := range []string{"running_lora_adapters", "waiting_lora_adapters"} {
+		for name := range strings.SplitSeq(newest.label(label), ",") {
+			if name = strings.TrimSpace(name); name != "" && !slices.Contains(s.Adapters, name) && len(s.Adapters) < maxAdapters {
+				s.Adapters = append(s.Adapters, name)
+			}
+		}
+	}
+}
+
+// maxAdapters bounds the adapters that are taken from a page.
+const maxAdapters = 1024

@@ -91,6 +91,9 @@ type Model struct {
 	Name string `yaml:"name"`
 	// Served is what the engines call it. Default the name.
 	Served string `yaml:"served,omitempty"`
+	// Adapter says that it is a LoRA adapter, which engines may load when they are asked for
+	// it and do not list before. One that an engine lists as an adapter need not be named.
+	Adapter bool `yaml:"adapter,omitempty"`
 }
 
 // Routing is how requests are spread over a pool's backends; [router.Config] says

@@ -100,7 +100,7 @@ pools:
   - name: chat
     models:
       - qwen
-      - {name: gpt-4, served: qwen}
+      - {name: gpt-4, served: qwen, adapter: true}
     routing:
       strategy: LEAST_EXPECTED_TTFT
       prefix_length: 2048
@@ -178,7 +178,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	got := c.PoolSpecs()[0]
 	want := router.PoolSpec{
 		Name:   "chat",
-		Models: []router.ModelSpec{{Name: "qwen"}, {Name: "gpt-4", Served: "qwen"}},
+		Models: []router.ModelSpec{{Name: "qwen"}, {Name: "gpt-4", Served: "qwen", Adapter: true}},
 		Config: router.Config{
 			Strategy: router.LeastExpectedTTFT, PrefixLength: 2048, ConcurrencyThreshold: 64, MinMatchRatio: 0.5, LoadFactor: 2,
 			QueueGuard: 3.5, W: 1, OnSaturation: router.Queue, PromptCacheKey: router.CacheKeySeparate, NativeKey: router.NativeRaw, Replicas: 3, BlockBytes: 512,

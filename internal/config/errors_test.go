@@ -196,7 +196,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 	}
 	c := Default()
 	pool := DefaultPool()
-	pool.Backends = []Backend{{Weight: 1}}
+	pool.Backends, pool.Models = []Backend{{Weight: 1}}, []Model{{}}
 	c.Pools = []Pool{pool}
 	checked := 0
 	for line := range strings.Lines(string(text)) {
