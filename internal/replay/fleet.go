@@ -143,9 +143,9 @@ func (f *Fleet) begin() {
 	}
 }
 
-// settled is after how long without an event all upkeep has said what it has to say: engines
-// were scraped, and routers heard of each other's load.
-const settled = time.Minute
+// settled is after how long without an event all upkeep has said what it has to say: every
+// engine was scraped twice, and routers heard of each other's load.
+func (f *Fleet) settled() time.Duration { return max(10*time.Second, 2*f.config.ScrapeEvery) }
 
 // nap passes over the upkeep of a time in which nothing happens, and leaves that of its
 // beginning and of its end: a pause of a month takes no longer than one of some minutes. It is
@@ -156,13 +156,13 @@ func (f *Fleet) nap() {
 		f.awake, f.napped = due.at, false
 		return
 	}
-	if f.napped || f.config.Audit || due.at-f.awake < settled {
+	if f.napped || f.config.Audit || due.at-f.awake < f.settled() {
 		return
 	}
 	f.napped = true // once in a pause: then what is left of it is short
 	beat := cmp.Or(f.config.ScrapeEvery, shareLoadsEvery)
-	if event, ok := f.agenda.event(); ok && event-due.at > settled {
-		f.agenda.putOff((event - settled - due.at) / beat * beat)
+	if event, ok := f.agenda.event(); ok && event-due.at > f.settled() {
+		f.agenda.putOff((event - f.settled() - due.at) / beat * beat)
 	}
 }
 
