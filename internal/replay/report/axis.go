@@ -128,6 +128,8 @@ func secondsLabel(s float64) string {
 		return "0"
 	case s < 0.9995:
 		return fmt.Sprintf("%.4g ms", 1000*s)
+	case s >= 1e4: // where %.4g begins to write powers of ten
+		return fmt.Sprintf("%.0f s", s)
 	}
 	return fmt.Sprintf("%.4g s", s)
 }

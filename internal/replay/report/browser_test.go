@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -107,27 +108,47 @@ func TestPageInABrowser(t *testing.T) {
 		t.Errorf("the page has errors: %q", said)
 	}
 
-	// The page allows no scripts. A copy that does is measured.
-	scripted := strings.Replace(text, html.EscapeString(policy), "", 1)
-	scripted = strings.Replace(scripted, "</body>", probeScript+"</body>", 1)
 	want := probe{Background: "rgb(255, 255, 255)", Undrawn: []string{}, Clipped: []string{}}
 	for _, dark := range []bool{false, true} {
 		var args []string
 		if want.Dark = dark; dark {
 			args, want.Background = []string{"--force-dark-mode"}, "rgb(20, 24, 29)"
 		}
-		dom, log := browse(t, browser, scripted, args...)
-		_, rest, _ := strings.Cut(dom, "<title>")
-		title, _, _ := strings.Cut(rest, "</title>")
-		var got probe
-		if err := json.Unmarshal([]byte(html.UnescapeString(title)), &got); err != nil {
-			t.Fatalf("%v in %q; the console says %q", err, title, console(log))
-		}
 		if want.Paths = strings.Count(text, "<path"); want.Paths < 100 {
 			t.Errorf("the page has %d paths", want.Paths)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, measure(t, browser, text, args...)); diff != "" {
 			t.Errorf("dark %v (-want +got):\n%s", dark, diff)
 		}
 	}
+}
+
+// TestLabelsInABrowser opens pages whose axes end in long labels.
+func TestLabelsInABrowser(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed; on Debian: apt-get install chromium")
+	}
+	for _, ttft := range []time.Duration{150 * time.Millisecond, 15_000 * time.Second} {
+		r := &Report{Title: "alone", Runs: []Run{Summarize(router.Random, result(ttft, 0, 0, 1, 0))}}
+		if got := measure(t, browser, page(t, r)); len(got.Clipped) > 0 || got.Sideways {
+			t.Errorf("a time to first token of %v: labels %q are cut off, the page scrolls sideways: %v", ttft, got.Clipped, got.Sideways)
+		}
+	}
+}
+
+// measure opens a page in a browser and says what became of it. The page allows no scripts: a
+// copy that does is measured.
+func measure(t *testing.T, browser, text string, args ...string) probe {
+	t.Helper()
+	scripted := strings.Replace(text, html.EscapeString(policy), "", 1)
+	scripted = strings.Replace(scripted, "</body>", probeScript+"</body>", 1)
+	dom, log := browse(t, browser, scripted, args...)
+	_, rest, _ := strings.Cut(dom, "<title>")
+	title, _, _ := strings.Cut(rest, "</title>")
+	var got probe
+	if err := json.Unmarshal([]byte(html.UnescapeString(title)), &got); err != nil {
+		t.Fatalf("%v in %q; the console says %q", err, title, console(log))
+	}
+	return got
 }

@@ -75,12 +75,13 @@ func newPlot(out *strings.Builder, title string, f frame, x, y axis) *plot {
 }
 
 // tickLabels writes the labels of the x axis, leaving out those for which there is no
-// room.
+// room. None reaches out of the diagram.
 func (p *plot) tickLabels(y float64) {
 	free := math.Inf(-1)
 	for _, t := range p.x.ticks {
 		at, _ := p.at(t.at, p.y.least)
-		if half := letter * float64(len(t.text)) / 2; at-half > free {
+		half := letter * float64(len(t.text)) / 2
+		if at = min(at, p.frame.width-half); at-half > free {
 			p.label("middle", at, y, t.text)
 			free = at + half + labelGap
 		}
