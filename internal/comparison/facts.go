@@ -24,9 +24,9 @@ func (s *scenario) facts(jobs []Job, runs []report.Run, swept string) []string {
 	}
 	add("", requests(runs))
 	add("load", fmt.Sprintf("load × %v", s.asked.load))
-	add("backends", fmt.Sprintf("%d backends", fleet.Backends))
+	add("backends", count(fleet.Backends, "backend"))
 	if slices.ContainsFunc(jobs, several) {
-		add("routers", fmt.Sprintf("%d routers", fleet.Routers))
+		add("routers", count(fleet.Routers, "router"))
 		add("share_delay", sharing(fleet.ShareDelay))
 	}
 	add("profile", "profile "+s.engine.profile)
@@ -60,9 +60,17 @@ func requests(runs []report.Run) string {
 		least, most = min(least, run.Row.Requests), max(most, run.Row.Requests)
 	}
 	if least == most {
-		return fmt.Sprintf("%d requests a run", least)
+		return count(least, "request") + " a run"
 	}
 	return fmt.Sprintf("%d–%d requests a run", least, most)
+}
+
+// count says how many there are of something.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // sharing says what several routers know of each other.
