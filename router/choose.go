@@ -1,11 +1,15 @@
 package router
 
-import "github.com/warmroute/warmroute/backends"
+import (
+	"cmp"
+
+	"github.com/warmroute/warmroute/backends"
+)
 
 // choose says what the strategy wants, after what comes before any: pins, and pools of
 // one. The error is a [*NoBackendError] or a [*SaturatedError].
 func (v *view) choose(p *Pool) (choice, error) {
-	if pin := v.request.Pin; pin != "" {
+	if pin := cmp.Or(v.request.Pin, p.Pinned(v.request.Session, v.request.Now)); pin != "" {
 		if c := v.best(func(c *candidate) bool { return c.member.backend.ID == pin }, v.rendezvousLess); c != nil {
 			return choice{candidate: c, reason: Pinned, over: true}, nil
 		}

@@ -24,6 +24,9 @@ type Hooks struct {
 	HorizonMoved func(p *Pool, b *backends.Backend, cause string, forgotten int)
 	// Accounted is called when an answered prompt's tokens have been explained.
 	Accounted func(d *Decision, a feedback.Account)
+	// Pinned is called when a session, or an answer that an engine stores, has come to belong
+	// to a backend, with its id, or to none any more, and now and then while that goes on.
+	Pinned func(p *Pool, key PinKey, backend string, at time.Time)
 	// Hopeless is called when a backend has had every chance to confirm a hit and
 	// never did, and when it does after all.
 	Hopeless func(p *Pool, b *backends.Backend, hopeless bool)
@@ -41,6 +44,12 @@ func (h Hooks) decided(d *Decision) {
 func (h Hooks) completed(d *Decision, o feedback.Outcome) {
 	if h.Completed != nil {
 		h.Completed(d, o)
+	}
+}
+
+func (h Hooks) pinned(p *Pool, key PinKey, backend string, at time.Time) {
+	if h.Pinned != nil {
+		h.Pinned(p, key, backend, at)
 	}
 }
 

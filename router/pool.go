@@ -52,6 +52,7 @@ type Pool struct {
 	members  atomic.Pointer[[]*member]
 	line     line
 	adapters adapterSets
+	pins     pins
 	units    feedback.Units
 
 	mu sync.Mutex // serialises SetBackends and SetConfig

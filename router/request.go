@@ -63,6 +63,9 @@ type Request struct {
 	Pin string
 	// PinRequired makes the request fail rather than go elsewhere.
 	PinRequired bool
+	// Session, where it is not 0, leads the request to the backend that had the session's
+	// requests before, if that can take it, and keeps the session where this request goes.
+	Session PinKey
 	// Waited says that the request comes out of the pool's waiting line.
 	Waited bool
 }

@@ -171,6 +171,7 @@ func (r *Router) decide(v *view, req *Request) (*Decision, error) {
 		if c.candidate.member.backend.Acquire(&d.slot, req.N, limit) {
 			d.describe(v, c)
 			d.id = mix(r.seed + r.ids.Add(1))
+			r.Pin(p, req.Session, d.Backend.ID, req.Now)
 			if v.adapter {
 				p.adapters.used(req.Model, d.member, req.Now)
 			}

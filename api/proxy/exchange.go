@@ -39,6 +39,7 @@ type exchange struct {
 	pool    *router.Pool // that the path and the headers chose; nil where the model does
 	target  router.Target
 	request router.Request // what the router is asked, over and over
+	session router.PinKey  // 0: none
 
 	body     []byte      // what is sent to engines
 	injected []byte      // the same, asking for usage; nil where that is not done
@@ -88,6 +89,9 @@ func (x *exchange) prepare() *Error {
 	if err := x.readPin(); err != nil {
 		return err
 	}
+	if err := x.readSession(); err != nil {
+		return err
+	}
 	if x.call.Enter != nil {
 		if x.pool, err = x.call.Enter(x.r, x.w.Header()); err != nil {
 			return err
@@ -113,6 +117,7 @@ func (x *exchange) prepare() *Error {
 		}
 	}
 	x.hash(tenant)
+	x.request.Session = x.session
 	x.followPrevious()
 	return x.edit()
 }
@@ -295,49 +300,6 @@ func (x *exchange) edit() *Error {
 func (x *exchange) injectsUsage() bool {
 	return x.call.InjectUsage && x.p.options.InjectUsage && x.request.Streamed &&
 		x.generates() && x.prompt.UsageAsked() == prompt.UsageUnset
-}
-
-// followPrevious leads a conversation back to the backend that stores it. If that has
-// left for good, another engine is to say that it does not know the conversation.
-func (x *exchange) followPrevious() {
-	if !x.call.Stores || x.request.Pin != "" {
-		return
-	}
-	previous := x.prompt.PreviousResponseID()
-	if previous == "" {
-		return
-	}
-	if at, known := x.p.stored.get(previous, x.record.Start); known && at.pool == x.target.Pool && at.there() {
-		x.request.Pin, x.request.PinRequired = at.backend, true
-	}
-}
-
-// findStored finds the backend that stores the answer a request is about. An answer
-// that is not remembered can only be where there is nobody else to ask.
-func (x *exchange) findStored() *Error {
-	id := x.call.StoredID(x.r)
-	if !plainSegment(id) {
-		return &Error{Status: http.StatusNotFound, Code: CodeNotFound, Message: "there is no response with such an id"}
-	}
-	at, known := x.p.stored.get(id, x.record.Start)
-	if !known || !at.there() {
-		pools := x.p.options.Router.Pools()
-		if len(pools) != 1 || len(pools[0].Backends()) != 1 {
-			return &Error{
-				Status: http.StatusNotFound, Code: CodeNotFound,
-				Message: fmt.Sprintf("the response %q is not known to this router", printed(id)),
-			}
-		}
-		only := pools[0].Backends()[0]
-		at = storedAnswer{pool: pools[0], backend: only.ID}
-		if models, _ := only.Models(); len(models) > 0 {
-			at.model = models[0].ID
-		}
-	}
-	x.request = router.Request{Pool: at.pool, Model: at.model, N: 1, Pin: at.backend, PinRequired: true}
-	x.target = router.Target{Pool: at.pool, Model: at.model}
-	x.record.Pool, x.record.Model = at.pool.Name(), at.model
-	return nil
 }
 
 // refuse answers with an error of the router's own.

@@ -22,6 +22,10 @@ const (
 	headerTenant      = "X-Amzn-Sagemaker-Prefix-Aware-Id"
 	headerAttributes  = "X-Amzn-Sagemaker-Custom-Attributes"
 	headerInference   = "X-Amzn-Sagemaker-Inference-Id"
+	headerSession     = "X-Amzn-Sagemaker-Session-Id"
+
+	headerSessionBegun = "X-Amzn-Sagemaker-New-Session-Id"
+	headerSessionEnded = "X-Amzn-Sagemaker-Closed-Session-Id"
 )
 
 // hopByHop are the headers that belong to one connection (RFC 9110, 7.6.1), with
@@ -99,7 +103,7 @@ func staysHere(name string) bool {
 	case strings.HasPrefix(name, "X-Warmroute-"), strings.HasPrefix(name, "X-Amz-"), strings.HasPrefix(name, "Amz-Sdk-"):
 		return true
 	case strings.HasPrefix(name, "X-Amzn-Sagemaker-"):
-		return name != headerAttributes && name != headerInference
+		return name != headerAttributes && name != headerInference && name != headerSession
 	}
 	return false
 }

@@ -84,7 +84,6 @@ type Proxy struct {
 	options Options
 	bodies  *intake.Budget
 	retries retryBudget
-	stored  storedAnswers
 	asked   usageMemory
 }
 

@@ -56,6 +56,7 @@ func (a *attempt) relay(resp *http.Response) {
 	}
 	h := x.w.Header()
 	incoming(h, resp)
+	a.keepSession(h)
 	x.decisionHeaders(h, a)
 	if s.filter != nil || framing != nil {
 		delete(h, "Content-Length")
@@ -154,19 +155,6 @@ func (s *stream) watch(p []byte) {
 	if x.call.Stores && !s.id && s.events {
 		s.remember()
 	}
-}
-
-// remember notes which backend has an answer that engines store.
-func (s *stream) remember() {
-	id := s.tap.ResponseID()
-	if id == "" {
-		return
-	}
-	s.id = true
-	x := s.a.x
-	x.p.stored.put(storedAnswer{
-		id: id, pool: x.target.Pool, model: x.target.Model, backend: s.a.d.Backend.ID, used: x.p.options.Now(),
-	})
 }
 
 // forward sends the client what the engine sent, less what is taken out.

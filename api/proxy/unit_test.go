@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -145,32 +144,6 @@ func TestRetryAfter(t *testing.T) {
 		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
 			t.Errorf("Retry-After %q: %v, want %v", value, got, want)
 		}
-	}
-}
-
-func TestStoredAnswers(t *testing.T) {
-	var s storedAnswers
-	now := time.Unix(1_000_000, 0)
-	put := func(i int) { s.put(storedAnswer{id: fmt.Sprint(i), backend: "b", used: now}) }
-	for i := range maxStored {
-		put(i)
-	}
-	if _, ok := s.get("0", now); !ok { // used last now
-		t.Fatal("0 is gone")
-	}
-	put(maxStored)
-	put(maxStored)
-	for id, want := range map[string]bool{"0": true, "1": false, "2": true, fmt.Sprint(maxStored): true} {
-		if _, ok := s.get(id, now); ok != want {
-			t.Errorf("%s: %v", id, ok)
-		}
-	}
-	if len(s.byID) != maxStored || s.order.Len() != maxStored {
-		t.Errorf("%d and %d entries", len(s.byID), s.order.Len())
-	}
-	now = now.Add(storedLife + time.Second)
-	if _, ok := s.get("0", now); ok || len(s.byID) != 0 {
-		t.Errorf("%d entries outlived their time", len(s.byID))
 	}
 }
 

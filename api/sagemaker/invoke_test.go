@@ -42,7 +42,7 @@ func TestInvoke(t *testing.T) {
 	for name, want := range map[string]string{
 		"Accept": "application/jsonlines", "Content-Type": "application/json", "X-Amzn-SageMaker-Custom-Attributes": "trace=1",
 		"X-Amzn-SageMaker-Inference-Id": "i-1", "X-Amzn-SageMaker-Prefix-Aware-Id": "", "X-Amzn-SageMaker-Target-Variant": "",
-		"X-Amzn-SageMaker-Session-Id": "", "Authorization": "", "X-Amz-Date": "", "X-Amz-Security-Token": "",
+		"X-Amzn-SageMaker-Session-Id": "s", "Authorization": "", "X-Amz-Date": "", "X-Amz-Security-Token": "",
 		"Amz-Sdk-Invocation-Id": "", "Amz-Sdk-Request": "",
 	} {
 		if value := s.header.Get(name); value != want {

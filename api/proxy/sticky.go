@@ -1,0 +1,122 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/warmroute/warmroute/api/intake"
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/router"
+)
+
+// What belongs to one backend, and comes back there.
+const (
+	pinSession  = "session"
+	pinResponse = "response"
+)
+
+// newSession is what a client says as the session's id that wants a new one. The engine
+// makes its id.
+const newSession = "NEW_SESSION"
+
+// maxSession bounds the id of a session, in characters.
+const maxSession = 256
+
+// pinKey names a session or a stored answer.
+func (p *Proxy) pinKey(kind, id string) router.PinKey {
+	return router.NewPinKey(kind, id, p.options.KeySeed)
+}
+
+// readSession reads the session that the request belongs to, if it does.
+func (x *exchange) readSession() *Error {
+	ids := x.r.Header[headerSession]
+	if len(ids) == 0 {
+		return nil
+	}
+	if len(ids) > 1 || !intake.Printable(ids[0], maxSession) {
+		return invalid(fmt.Sprintf("X-Amzn-SageMaker-Session-Id must be %s or 1 to %d printable ASCII characters, the first not a space", newSession, maxSession))
+	}
+	if ids[0] != newSession {
+		x.session = x.p.pinKey(pinSession, ids[0])
+	}
+	return nil
+}
+
+// keepSession takes in what an engine says of sessions: that one has begun, or has ended.
+func (a *attempt) keepSession(h http.Header) {
+	x, now := a.x, a.x.p.options.Now()
+	if id, _, _ := strings.Cut(h.Get(headerSessionBegun), ";"); id != "" {
+		x.p.options.Router.Pin(x.target.Pool, x.p.pinKey(pinSession, strings.TrimSpace(id)), a.d.Backend.ID, now)
+	}
+	if id := strings.TrimSpace(h.Get(headerSessionEnded)); id != "" {
+		x.p.options.Router.Pin(x.target.Pool, x.p.pinKey(pinSession, id), "", now)
+	}
+}
+
+// followPrevious leads a conversation back to the backend that stores it. If that has
+// left for good, another engine is to say that it does not know the conversation.
+func (x *exchange) followPrevious() {
+	if !x.call.Stores || x.request.Pin != "" {
+		return
+	}
+	previous := x.prompt.PreviousResponseID()
+	if previous == "" {
+		return
+	}
+	if at := x.target.Pool.Pinned(x.p.pinKey(pinResponse, previous), x.record.Start); at != "" {
+		x.request.Pin, x.request.PinRequired = at, true
+	}
+}
+
+// remember notes which backend has an answer that engines store.
+func (s *stream) remember() {
+	id := s.tap.ResponseID()
+	if id == "" {
+		return
+	}
+	s.id = true
+	x := s.a.x
+	x.p.options.Router.Pin(x.target.Pool, x.p.pinKey(pinResponse, id), s.a.d.Backend.ID, x.p.options.Now())
+}
+
+// findStored finds the backend that stores the answer a request is about. An answer
+// that is not remembered can only be where there is nobody else to ask.
+func (x *exchange) findStored() *Error {
+	id := x.call.StoredID(x.r)
+	if !plainSegment(id) {
+		return &Error{Status: http.StatusNotFound, Code: CodeNotFound, Message: "there is no response with such an id"}
+	}
+	pool, backend := x.storing(id)
+	if backend == nil {
+		return &Error{
+			Status: http.StatusNotFound, Code: CodeNotFound,
+			Message: fmt.Sprintf("the response %q is not known to this router", printed(id)),
+		}
+	}
+	model := ""
+	if models, _ := backend.Models(); len(models) > 0 {
+		model = models[0].ID // any that it serves: the path does not name one
+	}
+	x.request = router.Request{Pool: pool, Model: model, N: 1, Pin: backend.ID, PinRequired: true}
+	x.target = router.Target{Pool: pool, Model: model}
+	x.record.Pool, x.record.Model = pool.Name(), model
+	return nil
+}
+
+// storing returns the backend that stores an answer, nil where that is not known.
+func (x *exchange) storing(id string) (*router.Pool, *backends.Backend) {
+	key, pools := x.p.pinKey(pinResponse, id), x.p.options.Router.Pools()
+	for _, pool := range pools {
+		at := pool.Pinned(key, x.record.Start)
+		for _, b := range pool.Backends() {
+			if b.ID == at {
+				return pool, b
+			}
+		}
+	}
+	if len(pools) == 1 && len(pools[0].Backends()) == 1 {
+		return pools[0], pools[0].Backends()[0]
+	}
+	return nil, nil
+}

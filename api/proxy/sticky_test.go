@@ -1,0 +1,86 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/warmroute/warmroute/router"
+)
+
+const (
+	sessionHeader = "X-Amzn-SageMaker-Session-Id"
+	begunHeader   = "X-Amzn-SageMaker-New-Session-Id"
+	endedHeader   = "X-Amzn-SageMaker-Closed-Session-Id"
+)
+
+// TestSessions: a session that an engine begins comes back to it, whatever its prompts are and
+// whoever holds them, until the engine ends it. One that the client names stays where it began.
+func TestSessions(t *testing.T) {
+	var urls []string
+	got := new(seen)
+	for i := range 4 {
+		name := fmt.Sprint("engine-", i)
+		urls = append(urls, engine(t, func(w http.ResponseWriter, r *http.Request) {
+			session := r.Header.Get(sessionHeader)
+			got.add(request{host: name, method: session, body: readAll(r)})
+			switch {
+			case session == "NEW_SESSION":
+				w.Header().Set(begunHeader, name+"-s1; Expires=2030-01-01T00:00:00Z")
+			case strings.HasSuffix(r.URL.Path, "completions") && strings.Contains(got.last().body, "goodbye"):
+				w.Header().Set(endedHeader, session)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"id":"x","object":"chat.completion","choices":[]}`)
+		}))
+	}
+	f := start(t, urls)
+	n := 0
+	send := func(text, session string) (host string, a answer) {
+		t.Helper()
+		a = f.send("POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`, sessionHeader, session)
+		n++
+		f.await(n)
+		wantOK(t, a)
+		if r := got.last(); r.method != session {
+			t.Errorf("the engine was told of session %q, want %q", r.method, session)
+		}
+		return got.last().host, a
+	}
+	for i := range 3 {
+		home, a := send(story(fmt.Sprint(i), 3000), "NEW_SESSION")
+		id, _, _ := strings.Cut(a.Header.Get(begunHeader), ";")
+		if id == "" {
+			t.Fatal("the client is not told of its session")
+		}
+		for turn := range 6 {
+			host, a := send(story(fmt.Sprint(i, turn), 3000), id)
+			if host != home || a.Header.Get("X-Warmroute-Reason") != router.Pinned.String() {
+				t.Errorf("session %s went to %s (%s), want %s", id, host, a.Header.Get("X-Warmroute-Reason"), home)
+			}
+		}
+		send("goodbye", id)
+		if _, a := send("again", id); a.Header.Get("X-Warmroute-Reason") == router.Pinned.String() {
+			t.Errorf("session %s has ended, and is pinned", id)
+		}
+	}
+	home, _ := send(story("own", 3000), "named by the client")
+	for turn := range 6 {
+		if host, _ := send(story(fmt.Sprint("own", turn), 3000), "named by the client"); host != home {
+			t.Errorf("the client's session went to %s, want %s", host, home)
+		}
+	}
+	f.settled(n)
+}
+
+func TestSessionIDsThatAreNone(t *testing.T) {
+	f := start(t, []string{engine(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{}`) })})
+	for _, id := range []string{"", strings.Repeat("s", 257), "s\tx", "ü"} {
+		a := f.send("POST", "/v1/chat/completions", `{"model":"m","messages":[]}`, sessionHeader, id)
+		if a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "Session-Id must be NEW_SESSION or 1 to 256") {
+			t.Errorf("%q: %d %s", id, a.StatusCode, a.body)
+		}
+	}
+}
