@@ -9,7 +9,10 @@ TOOL := go tool -modfile=tools/go.mod
 LINT := go tool -modfile=tools/lint/go.mod
 
 # The modules that every check covers. tools/lint is left to ci-full: its dependencies take minutes to fetch.
-MODULES := . tools tests/sdkcompat
+MODULES := . tools tests/sdkcompat tests/awscompat
+
+# Those that hold tests with the clients of others.
+CLIENT_MODULES := tests/sdkcompat tests/awscompat
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
@@ -60,9 +63,9 @@ check-redis:
 	@command -v redis-server >/dev/null || echo 'redis-server is missing: tests that need it are skipped (on Debian: apt-get install redis-server redis-sentinel)' >&2
 
 .PHONY: test
-test: check-redis ## Run every test, the official client's compatibility tests included
+test: check-redis ## Run every test, those with the clients of others included
 	go test -shuffle=on $(TESTFLAGS) ./...
-	cd tests/sdkcompat && go test -shuffle=on ./...
+	@for m in $(CLIENT_MODULES); do (cd $$m && go test -shuffle=on ./...); done
 
 .PHONY: test-race
 test-race: check-redis ## Run the tests under the race detector (needs gcc)
@@ -72,6 +75,11 @@ test-race: check-redis ## Run the tests under the race detector (needs gcc)
 test-typescript: ## Test the RPC interface with the public TypeScript client (fetches it; needs node and npm)
 	cd tests/typescript && npm install --no-package-lock --no-audit --no-fund --ignore-scripts
 	go test -count=1 -v ./tests/typescript
+
+.PHONY: test-javascript
+test-javascript: ## Test SageMaker's paths with AWS's and OpenAI's JavaScript clients (fetches them; needs node and npm)
+	cd tests/awscompat && npm install --no-package-lock --no-audit --no-fund --ignore-scripts
+	cd tests/awscompat && go test -count=1 -v -run '^TestJavaScript$$' .
 
 .PHONY: fuzz-smoke
 fuzz-smoke: out/fuzz.targets ## Run every fuzz target for a fixed number of executions
@@ -111,7 +119,7 @@ check-cover:
 	@go run ./tests/arch/coverage -profile out/cover.out -total $(COVER_TOTAL) -root $(COVER_ROOT) $(COVER_ROOTS)
 
 # Shell words: the packages of the working directory's module that have benchmarks.
-BENCH_DIRS = $$(grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir={sdkcompat,tools,out} . | xargs -r -n1 dirname | sort -u)
+BENCH_DIRS = $$(grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir={sdkcompat,awscompat,tools,out} . | xargs -r -n1 dirname | sort -u)
 
 .PHONY: bench
 bench: | out ## Run the benchmarks, write out/bench.txt (BENCH=regexp, COUNT=10 for benchstat)
@@ -142,7 +150,7 @@ lint: vet check-format check-fix staticcheck ## Run go vet, gofumpt, go fix and 
 .PHONY: vet
 vet:
 	go vet ./...
-	cd tests/sdkcompat && go vet ./...
+	@for m in $(CLIENT_MODULES); do (cd $$m && go vet ./...); done
 
 .PHONY: check-format
 check-format:
@@ -151,12 +159,12 @@ check-format:
 .PHONY: check-fix
 check-fix:
 	go fix -diff ./...
-	cd tests/sdkcompat && go fix -diff ./...
+	@for m in $(CLIENT_MODULES); do (cd $$m && go fix -diff ./...); done
 
 .PHONY: staticcheck
 staticcheck:
 	$(TOOL) staticcheck ./...
-	cd tests/sdkcompat && go tool -modfile=../../tools/go.mod staticcheck ./...
+	@for m in $(CLIENT_MODULES); do (cd $$m && go tool -modfile=../../tools/go.mod staticcheck ./...); done
 
 .PHONY: lint-full
 lint-full: ## Run golangci-lint (compiles it for some minutes the first time)

@@ -193,6 +193,10 @@ type BodyLimit struct {
 // Framing wraps the body of an answer piece by piece. Where one is used,
 // [Dialect.StreamError] is written in it, and is enough to tell the client that the
 // answer broke off: its connection then ends in good order.
+//
+// The headers of a wrapped answer leave with its first frame. AWS's client for Go closes
+// the body of its request when an answer begins, and cuts the connection if it has not
+// looked for the end of that body by then; the first token takes longer than that.
 type Framing interface {
 	// Header changes the headers of an answer that is wrapped.
 	Header(h http.Header)

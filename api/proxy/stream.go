@@ -67,7 +67,7 @@ func (a *attempt) relay(resp *http.Response) {
 	announced := len(resp.Trailer)
 	x.w.WriteHeader(resp.StatusCode)
 	var err error
-	if s.flow {
+	if s.flow && framing == nil { // where there are frames, the headers go with the first
 		err = x.w.push()
 	}
 	if err == nil && s.copy() {
