@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// leases keeps values until they are taken or their time is over. It has one timer, for
-// the value whose time ends first, and no goroutine. Its methods may be called at the
-// same time.
+// leases keeps values until they are taken or their time is over. It has one timer, which
+// never fires later than the first deadline, and no goroutine. Its methods may be called at
+// the same time.
 type leases[T any] struct {
 	most    int // 0 for no bound
 	expired func(key string, value T)
@@ -17,6 +17,7 @@ type leases[T any] struct {
 	byKey map[string]*lease[T]
 	order byDeadline[T]
 	timer *time.Timer
+	fires time.Time // when the timer does; the zero time when it is not set
 }
 
 // lease is one value and when its time ends.
@@ -78,7 +79,6 @@ func (s *leases[T]) take(key string) (value T, ok bool) {
 		return value, false
 	}
 	s.remove(l)
-	s.schedule()
 	return l.value, true
 }
 
@@ -101,30 +101,43 @@ func (s *leases[T]) len() int {
 
 // close lets the time of all values be over now.
 func (s *leases[T]) close() {
-	for _, l := range s.due(func(*lease[T]) bool { return true }) {
-		s.expired(l.key, l.value)
+	s.mu.Lock()
+	gone := s.due(func(*lease[T]) bool { return true })
+	if s.timer != nil {
+		s.timer.Stop()
 	}
+	s.fires = time.Time{}
+	s.mu.Unlock()
+	s.end(gone)
 }
 
 // wake takes out what is over. It runs on the timer's goroutine.
 func (s *leases[T]) wake() {
+	s.mu.Lock()
 	now := time.Now()
-	for _, l := range s.due(func(l *lease[T]) bool { return !now.Before(l.deadline) }) {
-		s.expired(l.key, l.value)
+	gone := s.due(func(l *lease[T]) bool { return !now.Before(l.deadline) })
+	if !now.Before(s.fires) { // else it has been set again since it fired
+		s.fires = time.Time{}
+		s.schedule()
 	}
+	s.mu.Unlock()
+	s.end(gone)
 }
 
-// due removes the first leases for which over holds.
+// due removes the first leases for which over holds. s.mu is held.
 func (s *leases[T]) due(over func(*lease[T]) bool) []*lease[T] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var gone []*lease[T]
 	for len(s.order) > 0 && over(s.order[0]) {
 		gone = append(gone, s.order[0])
 		s.remove(s.order[0])
 	}
-	s.schedule()
 	return gone
+}
+
+func (s *leases[T]) end(gone []*lease[T]) {
+	for _, l := range gone {
+		s.expired(l.key, l.value)
+	}
 }
 
 // remove takes a lease out. s.mu is held.
@@ -133,18 +146,23 @@ func (s *leases[T]) remove(l *lease[T]) {
 	heap.Remove(&s.order, l.place)
 }
 
-// schedule sets the timer for the first deadline. s.mu is held.
+// schedule makes sure that the timer fires by the first deadline. One that fires too early
+// is left alone, and sets itself anew: values come and go much faster than their time ends,
+// and to move a timer wakes whoever waits for the network. s.mu is held.
 func (s *leases[T]) schedule() {
-	switch {
-	case len(s.order) == 0:
-		if s.timer != nil {
-			s.timer.Stop()
-		}
-	case s.timer == nil:
-		s.timer = time.AfterFunc(time.Until(s.order[0].deadline), s.wake)
-	default:
-		s.timer.Reset(time.Until(s.order[0].deadline))
+	if len(s.order) == 0 {
+		return
 	}
+	first := s.order[0].deadline
+	if !s.fires.IsZero() && !first.Before(s.fires) {
+		return
+	}
+	s.fires = first
+	if s.timer == nil {
+		s.timer = time.AfterFunc(time.Until(first), s.wake)
+		return
+	}
+	s.timer.Reset(time.Until(first))
 }
 
 // byDeadline is a heap of leases, that which ends first on top.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/warmroute/warmroute/api/intake"
@@ -165,7 +166,7 @@ func (q *question) decide(ctx context.Context) (*router.Decision, error) {
 func target(b *backends.Backend) *v1.Target {
 	t := &v1.Target{Backend: b.ID, Url: b.URL.String()}
 	if b.Rank != backends.NoRank {
-		t.Headers = map[string]string{transport.RankHeader: fmt.Sprint(b.Rank)}
+		t.Headers = map[string]string{transport.RankHeader: strconv.Itoa(b.Rank)}
 	}
 	return t
 }

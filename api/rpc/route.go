@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"slices"
@@ -49,9 +51,17 @@ func (s *Service) newQuestion(requestID string) *question {
 	q := &question{s: s, record: &feedback.Record{Start: time.Now(), Method: http.MethodPost, Dialect: Dialect}}
 	q.share.Open(s.options.Bodies)
 	if q.record.RequestID = requestID; !intake.Printable(requestID, intake.MaxRequestID) {
-		q.record.RequestID = fmt.Sprintf("%016x%016x", s.options.Random(), s.options.Random())
+		q.record.RequestID = s.newRequestID()
 	}
 	return q
+}
+
+// newRequestID names a request that its caller did not name.
+func (s *Service) newRequestID() string {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], s.options.Random())
+	binary.BigEndian.PutUint64(id[8:], s.options.Random())
+	return hex.EncodeToString(id[:])
 }
 
 // route makes the decision and keeps it until it is reported or its lease ends.

@@ -117,19 +117,25 @@ const compressFrom = 16 << 10
 
 // Register adds the service to mux, with health and reflection.
 func (s *Service) Register(mux *http.ServeMux) {
-	limits := connect.WithHandlerOptions(
-		// A body in JSON is in base64, which takes four bytes for three.
-		connect.WithReadMaxBytes(int(s.options.BodyBytes/3*4)+1<<20),
-		// To compress an answer takes longer than to decide it.
-		connect.WithCompressMinBytes(compressFrom),
-	)
-	handle := func(path string, h http.Handler) { mux.Handle(path, s.bounded(h)) }
-	handle(warmroutev1connect.NewRoutingServiceHandler(s, limits, jsonCodecs()))
+	s.mount(mux, s)
 	small := connect.WithReadMaxBytes(1 << 20)
+	handle := func(path string, h http.Handler) { mux.Handle(path, s.bounded(h)) }
 	handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(warmroutev1connect.RoutingServiceName), small))
 	reflector := grpcreflect.NewStaticReflector(warmroutev1connect.RoutingServiceName)
 	handle(grpcreflect.NewHandlerV1(reflector, small))
 	handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
+}
+
+// mount adds to mux what answers the calls of RoutingService, within the service's bounds.
+func (s *Service) mount(mux *http.ServeMux, answers warmroutev1connect.RoutingServiceHandler) {
+	path, h := warmroutev1connect.NewRoutingServiceHandler(answers,
+		// A body in JSON is in base64, which takes four bytes for three.
+		connect.WithReadMaxBytes(int(s.options.BodyBytes/3*4)+1<<20),
+		// To compress an answer takes longer than to decide it.
+		connect.WithCompressMinBytes(compressFrom),
+		jsonCodecs(),
+	)
+	mux.Handle(path, s.bounded(h))
 }
 
 // OpenDecisions is how many decisions wait for their report.
