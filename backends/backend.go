@@ -183,7 +183,37 @@ type health struct {
 	returnedAt   atomic.Int64 // unix nanoseconds of the end of the last ejection; 0 when never ejected
 	draining     atomic.Bool
 	asleep       atomic.Bool
-	unreachable  atomic.Bool
+	unreachable  atomic.Bool  // discovery says so
+	probe        atomic.Int32 // a Probe
+
+	streams atomic.Int64 // answers under way that have begun
+	heard   atomic.Int64 // unix nanoseconds of the last byte of any of them, or of the first's beginning
+}
+
+// Probe is what a probe of a backend came to.
+type Probe int32
+
+// What a probe can come to.
+const (
+	// Answers: it can work, as far as it says, or was never probed.
+	Answers Probe = iota
+	// Refuses: it says that it cannot work.
+	Refuses
+	// Lost: it does not answer.
+	Lost
+)
+
+// String returns what a probe came to in a word.
+func (p Probe) String() string {
+	switch p {
+	case Answers:
+		return "answers"
+	case Refuses:
+		return "refuses"
+	case Lost:
+		return "lost"
+	}
+	return "unknown"
 }
 
 // State is whether a backend takes new requests, and if not, why.
@@ -227,7 +257,7 @@ func (s State) String() string {
 // State returns the backend's state at a moment.
 func (b *Backend) State(now time.Time) State {
 	switch t := now.UnixNano(); {
-	case b.health.unreachable.Load():
+	case b.health.unreachable.Load(), b.Probe() != Answers:
 		return Unreachable
 	case b.health.asleep.Load():
 		return Asleep
@@ -257,5 +287,38 @@ func (b *Backend) Drain(on bool) { b.health.draining.Store(on) }
 // SetAsleep records what the engine says of itself.
 func (b *Backend) SetAsleep(on bool) { b.health.asleep.Store(on) }
 
-// SetUnreachable records what discovery or a probe says.
+// SetUnreachable records what discovery says.
 func (b *Backend) SetUnreachable(on bool) { b.health.unreachable.Store(on) }
+
+// SetProbe records what a probe came to, and reports whether that differs from before.
+func (b *Backend) SetProbe(p Probe) (changed bool) { return Probe(b.health.probe.Swap(int32(p))) != p }
+
+// Probe is what the last probe came to.
+func (b *Backend) Probe() Probe { return Probe(b.health.probe.Load()) }
+
+// OutOfTouch reports whether nothing speaks against the backend but that it does not answer
+// probes: it may all the same answer a request.
+func (b *Backend) OutOfTouch() bool {
+	return b.Probe() == Lost && !b.health.unreachable.Load() && !b.health.asleep.Load() && !b.health.draining.Load()
+}
+
+// StreamBegins records that an answer has begun, and StreamEnds that it is over.
+func (b *Backend) StreamBegins(now time.Time) {
+	b.Heard(now)
+	b.health.streams.Add(1)
+}
+
+// StreamEnds records that an answer that had begun is over.
+func (b *Backend) StreamEnds() { b.health.streams.Add(-1) }
+
+// Heard records that the backend sent something.
+func (b *Backend) Heard(now time.Time) { b.health.heard.Store(now.UnixNano()) }
+
+// Silent is how long the backend has sent nothing although answers have begun; 0 while
+// there are none.
+func (b *Backend) Silent(now time.Time) time.Duration {
+	if b.health.streams.Load() <= 0 {
+		return 0
+	}
+	return max(0, time.Duration(now.UnixNano()-b.health.heard.Load()))
+}

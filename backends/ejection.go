@@ -91,6 +91,27 @@ func (r *Registry) Failed(b *Backend, now time.Time) (ejected bool) {
 	if h.failures < r.ejection.Failures || now.UnixNano() < h.ejectedUntil.Load() || !r.mayEject(now) {
 		return false
 	}
+	r.eject(h, now)
+	return true
+}
+
+// Eject takes a backend out at once, on the terms of [Registry.Failed]: it was seen to be
+// beyond work.
+func (r *Registry) Eject(b *Backend, now time.Time) (ejected bool) {
+	r.ejecting.Lock()
+	defer r.ejecting.Unlock()
+	h := &b.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now.UnixNano() < h.ejectedUntil.Load() || !r.mayEject(now) {
+		return false
+	}
+	r.eject(h, now)
+	return true
+}
+
+// eject takes a backend out. r.ejecting and h.mu are held.
+func (r *Registry) eject(h *health, now time.Time) {
 	length := r.ejection.Max
 	if r.ejection.Base <= r.ejection.Max>>h.ejections { // so that doubling does not overflow
 		length = r.ejection.Base << h.ejections
@@ -101,7 +122,6 @@ func (r *Registry) Failed(b *Backend, now time.Time) (ejected bool) {
 	h.ejectedAt = now.UnixNano()
 	h.ejectedUntil.Store(until)
 	h.returnedAt.Store(until)
-	return true
 }
 
 // mayEject reports whether one more backend may be ejected. r.ejecting is held.

@@ -35,7 +35,8 @@ const (
 	Saturated
 	// OnlyBackend: nobody else can take the request.
 	OnlyBackend
-	// LeastBad: every backend is ejected or cooling; it comes back first.
+	// LeastBad: every backend is ejected or cooling, or does not answer probes; it comes back
+	// first.
 	LeastBad
 	// AdapterPlaced: nobody lately had requests for the prompt's LoRA adapter; it has it
 	// loaded, or makes room for it soonest.
@@ -195,7 +196,7 @@ func (d *Decision) Explain() string {
 	case OnlyBackend:
 		return "only backend that can take it: " + d.Backend.ID + "; " + load
 	case LeastBad:
-		return "every backend is ejected or cooling: " + d.Backend.ID + " comes back first"
+		return "every backend is ejected, cooling or out of touch: " + d.Backend.ID + " is the least bad"
 	case AdapterPlaced:
 		return fmt.Sprintf("no request for the adapter lately: %s has it loaded, or makes room for it soonest; %s", d.Backend.ID, load)
 	case AdapterSpread:

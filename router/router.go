@@ -247,6 +247,16 @@ func (r *Router) judge(d *Decision, o feedback.Outcome) {
 	}
 }
 
+// Eject takes a backend out at once that was seen to be beyond work. At most a part of a pool
+// is out at a time. It reports whether this ejected it.
+func (r *Router) Eject(p *Pool, b *backends.Backend, now time.Time) bool {
+	if !p.registry.Eject(b, now) {
+		return false
+	}
+	r.hooks.ejected(p, b, b.Retry(now))
+	return true
+}
+
 // Find returns the pool with a name, nil when there is none.
 func (r *Router) Find(pool string) *Pool {
 	pools := r.Pools()

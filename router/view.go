@@ -111,18 +111,31 @@ func (v *view) takesPart(m *member) bool {
 	return (v.unlisted || m.backend.Serves(v.request.Model)) && !v.request.tried(m.backend)
 }
 
-// returnsFirst is the least bad of the members that are ejected or cooling: trying
-// it beats failing closed. Nil when there is none.
+// returnsFirst is the least bad of the members that are ejected or cooling, or else do not
+// answer probes: trying it beats failing closed. Nil when there is none.
 func (v *view) returnsFirst(members []*member) *member {
-	var first *member
+	var first, lost *member
 	var at time.Time
 	for _, m := range members {
-		if state := m.backend.State(v.request.Now); !v.takesPart(m) || state != backends.Ejected && state != backends.Cooling {
+		if !v.takesPart(m) {
+			continue
+		}
+		switch m.backend.State(v.request.Now) {
+		case backends.Ejected, backends.Cooling:
+		case backends.Unreachable:
+			if m.backend.OutOfTouch() && (lost == nil || m.backend.InFlight() < lost.backend.InFlight()) {
+				lost = m
+			}
+			continue
+		case backends.Up, backends.Draining, backends.Asleep:
 			continue
 		}
 		if back := m.backend.Retry(v.request.Now); first == nil || back.Before(at) {
 			first, at = m, back
 		}
+	}
+	if first == nil {
+		return lost
 	}
 	return first
 }

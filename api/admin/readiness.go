@@ -87,7 +87,11 @@ func (h *handler) poolReadiness(p *router.Pool) poolReadiness {
 			one.Asleep++
 			continue
 		case backends.Unreachable:
-			one.Unreachable++
+			if b.OutOfTouch() {
+				one.NotAnswering++
+			} else {
+				one.Unreachable++
+			}
 			continue
 		}
 		_, learned := b.Models()

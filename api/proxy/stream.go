@@ -110,9 +110,16 @@ func (x *exchange) attemptHeader(h http.Header) {
 func (s *stream) copy() bool {
 	buf := copyBuffers.Get().(*[copySize]byte) //nolint:forcetypeassert // nothing else is in the pool
 	defer copyBuffers.Put(buf)
+	if b := s.a.d.Backend; s.events {
+		b.StreamBegins(s.a.x.p.options.Now())
+		defer b.StreamEnds()
+	}
 	for {
 		n, err := s.resp.Body.Read(buf[:])
 		if n > 0 {
+			if s.events {
+				s.a.d.Backend.Heard(s.a.x.p.options.Now())
+			}
 			s.watch(buf[:n])
 			if !s.forward(buf[:n]) {
 				s.clientLeft()

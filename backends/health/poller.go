@@ -3,18 +3,12 @@ package health
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/warmroute/warmroute/backends"
 )
 
-// reread is how often the list of backends is looked at, so that one that arrives is
-// asked soon.
-const reread = time.Second
-
-// atOnce bounds how many engines [Poller.Once] asks at a time.
+// atOnce bounds how many engines [Poller.Once] and [Prober.Once] ask at a time.
 const atOnce = 32
 
 // Poller keeps the model lists of backends up to date.
@@ -36,7 +30,6 @@ type target struct {
 	failing  bool
 	answer   []backends.Model // the last good one
 	answered bool
-	stop     context.CancelFunc // of its loop; nil without one
 }
 
 // NewPoller returns a poller that asks through get. Settings that are zero or that
@@ -84,40 +77,31 @@ func (p *Poller) Once(ctx context.Context, list []*backends.Backend) error {
 // Run asks the backends that list returns until ctx ends, and then returns nil. The
 // list is looked at every second: what arrives is asked at once, what left no more.
 func (p *Poller) Run(ctx context.Context, list func() []*backends.Backend) error {
-	var loops sync.WaitGroup
-	defer loops.Wait()
-	defer p.sync(ctx, nil, &loops) // ends them all
-	tick := time.NewTicker(reread)
-	defer tick.Stop()
-	for {
-		p.sync(ctx, list(), &loops)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	met := func() []*backends.Backend {
+		all := list()
+		p.keep(backends.ByURL(all))
+		return all
 	}
+	visit(ctx, p.config.Interval, met, func(ctx context.Context, url string) {
+		p.mu.Lock()
+		t := p.targets[url]
+		p.mu.Unlock()
+		if t != nil { // else it has left
+			_ = p.poll(ctx, t) // the hooks have told
+		}
+	})
+	return nil
 }
 
-// sync starts and ends loops so that there is one for each URL in the list.
-func (p *Poller) sync(ctx context.Context, list []*backends.Backend, loops *sync.WaitGroup) {
-	groups := backends.ByURL(list)
+// keep meets the targets that there are, and forgets all others.
+func (p *Poller) keep(groups map[string][]*backends.Backend) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for url, group := range groups {
-		t := p.meet(url, group)
-		if t.stop != nil {
-			continue
-		}
-		var own context.Context
-		own, t.stop = context.WithCancel(ctx)
-		loops.Go(func() { p.loop(own, t) })
+		p.meet(url, group)
 	}
-	for url, t := range p.targets {
+	for url := range p.targets {
 		if groups[url] == nil {
-			if t.stop != nil {
-				t.stop()
-			}
 			delete(p.targets, url)
 		}
 	}
@@ -140,24 +124,6 @@ func (p *Poller) meet(url string, group []*backends.Backend) *target {
 		}
 	}
 	return t
-}
-
-func (p *Poller) loop(ctx context.Context, t *target) {
-	for {
-		_ = p.poll(ctx, t) // the hooks have told
-		wait := time.NewTimer(p.pause())
-		select {
-		case <-ctx.Done():
-			wait.Stop()
-			return
-		case <-wait.C:
-		}
-	}
-}
-
-// pause is the interval give or take a tenth, so that engines are not asked in step.
-func (p *Poller) pause() time.Duration {
-	return time.Duration(float64(p.config.Interval) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // no secret
 }
 
 // poll asks one URL and passes on what it said.

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/backends/health"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/router"
@@ -69,6 +70,14 @@ func (c *Config) TransportConfig() transport.Config {
 // ScrapeConfig returns how the engines' metrics are read, where scrape.enabled says so.
 func (c *Config) ScrapeConfig() scrape.Config {
 	return scrape.Config{Interval: c.Scrape.Interval, Timeout: c.Scrape.Timeout, Path: c.Scrape.Path}
+}
+
+// ProbeConfig returns how engines are probed, where health.enabled says so.
+func (c *Config) ProbeConfig() health.ProbeConfig {
+	h := c.Health
+	return health.ProbeConfig{
+		Path: h.Path, Interval: h.Interval, Timeout: h.Timeout, Failures: h.Failures, FrozenAfter: h.FrozenAfter,
+	}
 }
 
 // parseURL returns the identity of a backend. Unlike the registry's, its errors

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/backends/health"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/kvindex"
@@ -31,6 +32,8 @@ type Config struct {
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Scrape is how the engines' own metrics are read.
 	Scrape Scrape `yaml:"scrape"`
+	// Health is how engines are probed.
+	Health Health `yaml:"health"`
 	// Redis is where several routers share the index.
 	Redis Redis `yaml:"redis"`
 	// InjectUsage asks engines for usage on streams whose client did not, and takes
@@ -193,6 +196,24 @@ type Scrape struct {
 	Path string `yaml:"path"`
 }
 
+// Health is how engines are probed; [health.ProbeConfig] says more of all but the first.
+type Health struct {
+	// Enabled probes them. Without probes, requests that fail take a backend out of
+	// rotation. Default true.
+	Enabled bool `yaml:"enabled"`
+	// Path is where engines say whether they can work. Default /health.
+	Path string `yaml:"path"`
+	// Interval is the time from one probe to the next. Default 5 s.
+	Interval time.Duration `yaml:"interval"`
+	// Timeout bounds one probe. Default 5 s.
+	Timeout time.Duration `yaml:"timeout"`
+	// Failures is how many probes in a row must get no answer. Default 3.
+	Failures int `yaml:"failures"`
+	// FrozenAfter is how long a backend may send nothing of the streams that it has begun.
+	// Default 1 min.
+	FrozenAfter time.Duration `yaml:"frozen_after"`
+}
+
 // Log is what is logged, and how.
 type Log struct {
 	// Level is the lowest level logged: debug, info, warn or error. Default info.
@@ -213,7 +234,7 @@ type RequestLog struct {
 // Default returns the configuration that an absent key falls back to. It lacks
 // only a pool.
 func Default() *Config {
-	t, s := transport.DefaultConfig(), scrape.DefaultConfig()
+	t, s, h := transport.DefaultConfig(), scrape.DefaultConfig(), health.DefaultProbeConfig()
 	return &Config{
 		Version:     Version,
 		Listen:      ":8080",
@@ -234,7 +255,10 @@ func Default() *Config {
 			ReadHeader:    10 * time.Second,
 			ShutdownGrace: 30 * time.Second,
 		},
-		Scrape:             Scrape{Enabled: true, Interval: s.Interval, Timeout: s.Timeout, Path: s.Path},
+		Scrape: Scrape{Enabled: true, Interval: s.Interval, Timeout: s.Timeout, Path: s.Path},
+		Health: Health{
+			Enabled: true, Path: h.Path, Interval: h.Interval, Timeout: h.Timeout, Failures: h.Failures, FrozenAfter: h.FrozenAfter,
+		},
 		Redis:              defaultRedis(),
 		InjectUsage:        true,
 		DecisionHeaders:    true,

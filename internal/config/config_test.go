@@ -143,6 +143,7 @@ redis:
   namespace: fleet
   ttl: 2h
 scrape: {enabled: false, interval: 15s, timeout: 4s, path: /engine/metrics}
+health: {enabled: false, path: /ready, interval: 3s, timeout: 1s, failures: 2, frozen_after: 90s}
 inject_usage: false
 decision_headers: false
 allow_backend_pin: true
@@ -202,6 +203,9 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 	if tc := c.TransportConfig(); tc.Connect != time.Second || tc.FirstByte != time.Hour || tc.Idle != 90*time.Second {
 		t.Errorf("TransportConfig: %+v", tc)
+	}
+	if diff := cmp.Diff(Health{Path: "/ready", Interval: 3 * time.Second, Timeout: time.Second, Failures: 2, FrozenAfter: 90 * time.Second}, c.Health); diff != "" {
+		t.Errorf("Health (-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff(Scrape{Interval: 15 * time.Second, Timeout: 4 * time.Second, Path: "/engine/metrics"}, c.Scrape); diff != "" {
 		t.Errorf("Scrape (-want +got)\n%s", diff)

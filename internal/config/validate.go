@@ -159,6 +159,7 @@ func (v *validation) process() {
 	v.positive("timeouts.read_header", t.ReadHeader)
 	v.positive("timeouts.shutdown_grace", t.ShutdownGrace)
 	v.scrape(c.Scrape)
+	v.health(c.Health)
 	v.redis(c.Redis)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "text", "json")
@@ -182,13 +183,29 @@ func (v *validation) scrape(s Scrape) {
 		v.fail("scrape.interval", "%v is below %v", s.Interval, minScrape)
 	}
 	v.positive("scrape.timeout", s.Timeout)
-	if !strings.HasPrefix(s.Path, "/") || strings.ContainsAny(s.Path, "?# ") {
-		v.fail("scrape.path", "%q is not a path: want one such as /metrics, without query", s.Path)
-	} else if _, err := url.PathUnescape(s.Path); err != nil {
-		v.fail("scrape.path", "%q is not a path: %v", s.Path, err)
-	}
+	v.path("scrape.path", s.Path, "/metrics")
 	if s.Enabled && s.Timeout > s.Interval && s.Interval >= minScrape {
 		v.warn("scrape.timeout", "%v is longer than scrape.interval (%v): an engine that is slow to answer is looked at less often", s.Timeout, s.Interval)
+	}
+}
+
+// health checks how engines are probed, also where they are not.
+func (v *validation) health(h Health) {
+	v.path("health.path", h.Path, "/health")
+	v.positive("health.interval", h.Interval)
+	v.positive("health.timeout", h.Timeout)
+	v.positive("health.frozen_after", h.FrozenAfter)
+	if h.Failures < 1 {
+		v.fail("health.failures", "%d is below 1", h.Failures)
+	}
+}
+
+// path checks a path below an engine's base URL.
+func (v *validation) path(setting, path, such string) {
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?# ") {
+		v.fail(setting, "%q is not a path: want one such as %s, without query", path, such)
+	} else if _, err := url.PathUnescape(path); err != nil {
+		v.fail(setting, "%q is not a path: %v", path, err)
 	}
 }
 

@@ -53,6 +53,7 @@ type Gateway struct {
 	transport *transport.Transport
 	telemetry *telemetry.Telemetry
 	poller    *health.Poller
+	prober    *health.Prober // nil where engines are not probed
 	routing   *rpc.Service
 	operators *rpc.Admin
 	silent    silence
@@ -132,6 +133,9 @@ func (g *Gateway) build(o Options) error {
 	carrier.DialContext = o.DialContext
 	g.transport = transport.New(carrier)
 	g.poller = health.NewPoller(health.Config{}, g.transport, g.healthHooks())
+	if o.Config.Health.Enabled {
+		g.prober = g.newProber()
+	}
 	if o.Config.Scrape.Enabled {
 		g.scraper = g.newScraper()
 	}

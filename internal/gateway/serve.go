@@ -68,10 +68,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer done()
 	requests, cut := context.WithCancelCause(work)
 	g.server.BaseContext = func(net.Listener) context.Context { return requests }
+	g.probeFirst(ctx)
 	group, failed := errgroup.WithContext(work)
 	group.Go(func() error { return serve(g.server, g.listener) })
 	group.Go(func() error { return serve(g.adminServer, g.adminListener) })
 	group.Go(func() error { return g.poller.Run(failed, g.backends) })
+	group.Go(func() error { return g.probe(failed) })
 	group.Go(func() error { return g.scrape(failed) })
 	group.Go(func() error { return g.share(failed) })
 	group.Go(func() error { return g.telemetry.Run(work) }) // to the last request's end
