@@ -168,17 +168,12 @@ func (m *Memory) Match(keys []Key, depths []int) {
 
 // Record implements [Index].
 func (m *Memory) Record(h Holder, keys []Key, now Stamp, status Status) Receipt {
-	if r := m.resident(h); r != nil {
-		return r.record(keys, now, status)
-	}
-	return Receipt{}
+	return m.Resident(h).Record(keys, now, status)
 }
 
 // Retract implements [Index].
 func (m *Memory) Retract(h Holder, keys []Key, receipt Receipt) {
-	if r := m.resident(h); r != nil {
-		r.retract(keys, receipt)
-	}
+	m.Resident(h).Retract(keys, receipt)
 }
 
 // Forget implements [Index].
@@ -191,10 +186,7 @@ func (m *Memory) Forget(h Holder, horizon Stamp) int {
 
 // Stats implements [Index].
 func (m *Memory) Stats(h Holder) Stats {
-	if r := m.resident(h); r != nil {
-		return r.stats()
-	}
-	return Stats{}
+	return m.Resident(h).Stats()
 }
 
 // planeShards is the number of shards of a plane, a power of two.

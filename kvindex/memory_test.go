@@ -189,3 +189,49 @@ func BenchmarkMemoryPerEntry(b *testing.B) {
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(entries), "B/entry")
 	}
 }
+
+// TestNothingWaitsForMany: a backend that has to let go of very many blocks, because its bound
+// falls, because others come, or because it leaves, is never locked for long: it is seen
+// on the way.
+func TestNothingWaitsForMany(t *testing.T) {
+	const blocks = 300_000
+	for _, tc := range []struct {
+		name   string
+		change func(x *kvindex.Memory, h kvindex.Holder)
+		left   int
+	}{
+		{"a lower capacity", func(x *kvindex.Memory, h kvindex.Holder) { x.SetCapacity(h, 1000) }, 1000},
+		{"a smaller share", func(x *kvindex.Memory, _ kvindex.Holder) { _, _ = x.Add("b2") }, blocks / 2},
+		{"a drop", func(x *kvindex.Memory, h kvindex.Holder) { x.Drop(h) }, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			x := kvindex.NewMemory(kvindex.MemoryConfig{Capacity: blocks, MaxBlocks: blocks})
+			h, _ := x.Add("b1")
+			x.Record(h, indextest.Chain("f", "", 0, blocks), 1000, kvindex.Observed)
+			if got := x.Stats(h).Blocks; got != blocks {
+				t.Fatalf("%d blocks, want %d", got, blocks)
+			}
+			changed := make(chan struct{})
+			go func() {
+				defer close(changed)
+				tc.change(x, h)
+			}()
+			seen := false
+			for ended := false; !ended; {
+				select {
+				case <-changed:
+					ended = true
+				default:
+					got := x.Stats(h).Blocks
+					seen = seen || got > tc.left && got < blocks
+				}
+			}
+			if !seen {
+				t.Error("nobody got in until it was over")
+			}
+			if got := x.Stats(h).Blocks; got != tc.left {
+				t.Errorf("%d blocks are left, want %d", got, tc.left)
+			}
+		})
+	}
+}

@@ -51,7 +51,7 @@ func (l *recency) touch(key Key, e entry) {
 	if l.older.Len() > 0 {
 		l.quietly(func() { l.older.Remove(key) })
 		if l.len() >= l.bound && !l.newer.Contains(key) {
-			l.removeOldest()
+			l.removeOldest(1)
 		}
 	}
 	l.newer.Add(key, e)
@@ -71,25 +71,30 @@ func (l *recency) oldest() (entry, bool) {
 	return e, ok
 }
 
-func (l *recency) removeOldest() {
-	if _, _, ok := l.older.RemoveOldest(); !ok {
-		l.newer.RemoveOldest()
+// removeOldest removes the oldest n entries.
+func (l *recency) removeOldest(n int) {
+	for range n {
+		if _, _, ok := l.older.RemoveOldest(); ok {
+			continue
+		}
+		if _, _, ok := l.newer.RemoveOldest(); !ok {
+			return
+		}
 	}
 }
 
-// resize changes the bound; the oldest go.
-func (l *recency) resize(bound int) {
-	l.bound = bound
-	for l.len() > bound {
-		l.removeOldest()
+// resize changes the bound, unless more than n entries have to go for it: then the oldest n
+// go, and done is false.
+func (l *recency) resize(bound, n int) (done bool) {
+	excess := max(l.len()-bound, 0)
+	l.removeOldest(min(excess, n))
+	if excess > n {
+		return false
 	}
+	l.bound = bound
 	l.older.Resize(bound)
 	l.newer.Resize(bound)
-}
-
-func (l *recency) purge() {
-	l.older.Purge()
-	l.newer.Purge()
+	return true
 }
 
 // quietly does what takes entries out of a list to put them into the other.
@@ -118,7 +123,7 @@ func (l *recency) append(key Key, e entry) {
 		if l.older.Len() == 0 {
 			return
 		}
-		l.removeOldest()
+		l.removeOldest(1)
 	}
 	l.older.Add(key, e)
 }

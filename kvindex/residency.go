@@ -45,23 +45,47 @@ func (r *residency) bound() int { return max(min(r.capacity, r.share), 1) }
 
 func (r *residency) setCapacity(blocks int) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.capacity = blocks
-	r.list.resize(r.bound())
+	r.mu.Unlock()
+	r.fit()
 }
 
 func (r *residency) setShare(blocks int) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.share = blocks
-	r.list.resize(r.bound())
+	r.mu.Unlock()
+	r.fit()
 }
 
-func (r *residency) close() {
+// fit lets the oldest entries go that the bound has no room for, some at a time.
+func (r *residency) fit() {
+	for r.fitSome() {
+	}
+}
+
+// fitSome reports whether there are more to go.
+func (r *residency) fitSome() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.closed, r.removing = true, true
-	r.list.purge()
+	return !r.list.resize(r.bound(), stepBatch)
+}
+
+// close lets everything go, for good, some at a time.
+func (r *residency) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	for r.closeSome() {
+	}
+}
+
+// closeSome reports whether there is more to go.
+func (r *residency) closeSome() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.removing = true
+	r.list.removeOldest(stepBatch)
+	return r.list.len() > 0
 }
 
 func (r *residency) stats() Stats {
@@ -159,22 +183,22 @@ func (r *residency) retract(keys []Key, receipt Receipt) {
 	}
 }
 
-// forgetBatch is how many entries are forgotten at a time: decisions that record
+// stepBatch is how many entries leave at a time, whatever the reason: decisions that record
 // meanwhile wait for no more.
-const forgetBatch = 1024
+const stepBatch = 1024
 
 func (r *residency) forget(horizon Stamp) int {
 	forgotten := 0
 	for {
 		n := r.forgetSome(horizon)
 		forgotten += n
-		if n < forgetBatch {
+		if n < stepBatch {
 			return forgotten
 		}
 	}
 }
 
-// forgetSome forgets at most forgetBatch entries, tails first, so that every batch leaves
+// forgetSome forgets at most stepBatch entries, tails first, so that every batch leaves
 // whole prefixes behind.
 func (r *residency) forgetSome(horizon Stamp) int {
 	r.mu.Lock()
@@ -182,12 +206,12 @@ func (r *residency) forgetSome(horizon Stamp) int {
 	r.removing = true
 	defer func() { r.removing = r.closed }()
 	r.horizon = max(r.horizon, horizon)
-	for n := range forgetBatch {
+	for n := range stepBatch {
 		oldest, ok := r.list.oldest()
 		if !ok || oldest.lastUse > horizon {
 			return n
 		}
-		r.list.removeOldest()
+		r.list.removeOldest(1)
 	}
-	return forgetBatch
+	return stepBatch
 }

@@ -12,26 +12,57 @@ type Entry struct {
 // record meanwhile wait for less than a millisecond.
 const mergeBatch = 256
 
-// Restore merges what is known from elsewhere of what a backend holds: what another router
+// Resident is one backend of a [Memory], from its Add to its Drop. Unlike its number, it never
+// stands for another backend: what is done to one that was dropped does nothing. So does
+// what is done to the zero Resident.
+type Resident struct{ of *residency }
+
+// Resident returns the backend that has a number now.
+func (m *Memory) Resident(h Holder) Resident { return Resident{m.resident(h)} }
+
+// Restore merges what is known from elsewhere of what the backend holds: what another router
 // learned, or this one before it was started anew. Entries are oldest first; with each
 // block, the blocks before it in its chain must be among them, or held, and no older. What
 // is known here to be newer stays so, what is at or before a horizon of [Memory.Forget] is
 // left out, and beyond the backend's capacity the oldest go. It takes milliseconds for
 // every ten thousand entries that there are or come, in steps, and readers find a block
 // only when those before it are there.
-func (m *Memory) Restore(h Holder, entries []Entry) {
-	if r := m.resident(h); r != nil && len(entries) > 0 {
-		r.restore(entries)
+func (r Resident) Restore(entries []Entry) {
+	if r.of != nil && len(entries) > 0 {
+		r.of.restore(entries)
 	}
 }
 
-// Entries visits what a backend holds and was observed to hold, oldest first, some at a
+// Entries visits what the backend holds and was observed to hold, oldest first, some at a
 // time; what is used meanwhile may come twice. It ends early when visit returns false.
 // The slice is used again.
-func (m *Memory) Entries(h Holder, visit func([]Entry) bool) {
-	if r := m.resident(h); r != nil {
-		r.walk(visit)
+func (r Resident) Entries(visit func([]Entry) bool) {
+	if r.of != nil {
+		r.of.walk(visit)
 	}
+}
+
+// Record does what [Memory.Record] does.
+func (r Resident) Record(keys []Key, now Stamp, status Status) Receipt {
+	if r.of == nil {
+		return Receipt{}
+	}
+	return r.of.record(keys, now, status)
+}
+
+// Retract does what [Memory.Retract] does.
+func (r Resident) Retract(keys []Key, receipt Receipt) {
+	if r.of != nil {
+		r.of.retract(keys, receipt)
+	}
+}
+
+// Stats does what [Memory.Stats] does.
+func (r Resident) Stats() Stats {
+	if r.of == nil {
+		return Stats{}
+	}
+	return r.of.stats()
 }
 
 func (r *residency) restore(entries []Entry) {

@@ -21,7 +21,7 @@ func TestRestoreWithAHole(t *testing.T) {
 	h, _ := x.Add("b1")
 	keys := indextest.Chain("f", "", 0, 9)
 	entries := indextest.Entries(keys, 1000)
-	x.Restore(h, append(entries[:6:6], entries[7:]...)) // without block 2
+	x.Resident(h).Restore(append(entries[:6:6], entries[7:]...)) // without block 2
 	depths := make([]int, x.Holders())
 	if x.Match(keys[:3], depths); depths[h] > 2 {
 		t.Errorf("a missing block is found: depth %d", depths[h])
@@ -53,7 +53,7 @@ func BenchmarkRestore(b *testing.B) {
 		h, _ := x.Add("b1")
 		x.Record(h, keys, 2*restored, kvindex.Observed)
 		b.StartTimer()
-		x.Restore(h, entries)
+		x.Resident(h).Restore(entries)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/restored, "ns/entry")
 }

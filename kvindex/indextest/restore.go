@@ -11,11 +11,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Restorer is an index that what is known from elsewhere can be merged into.
+// Restorer is an index that what is known from elsewhere can be merged into, by way of the
+// memory that it has.
 type Restorer interface {
 	kvindex.Index
-	Restore(h kvindex.Holder, entries []kvindex.Entry)
-	Entries(h kvindex.Holder, visit func([]kvindex.Entry) bool)
+	Resident(h kvindex.Holder) kvindex.Resident
 }
 
 // RunRestore runs the suite of what a [Restorer] does beside being an index.
@@ -30,7 +30,7 @@ func RunRestore(t *testing.T, factory func(t testing.TB, capacity int) Restorer)
 		{"beyond the capacity the oldest go", testRestoreCapacity},
 		{"what was forgotten does not come back", testRestoreForgotten},
 		{"nothing that a restored block rests on is retracted", testRestoreRetract},
-		{"a dropped backend is not restored", testRestoreDropped},
+		{"whoever has a dropped backend's number is left alone", testRestoreDropped},
 		{"entries are visited until enough", testEntries},
 		{"restoring while requests run", testRestoreConcurrent},
 		{"random restores agree with a naive list", testRestoreModel},
@@ -39,7 +39,7 @@ func RunRestore(t *testing.T, factory func(t testing.TB, capacity int) Restorer)
 	}
 }
 
-// Entries are the blocks of a chain as [kvindex.Memory.Restore] takes them: the head was
+// Entries are the blocks of a chain as [kvindex.Resident.Restore] takes them: the head was
 // last used at last, each block after it a moment earlier.
 func Entries(keys []kvindex.Key, last kvindex.Stamp) []kvindex.Entry {
 	entries := make([]kvindex.Entry, len(keys))
@@ -64,10 +64,10 @@ func testRestoreEmpty(t *testing.T, factory func(testing.TB, int) Restorer) {
 	x := factory(t, 2*length)
 	h, other := add(t, x, "b1"), add(t, x, "b2")
 	keys := Chain("f", "", 0, length)
-	x.Restore(h, Entries(keys, 10_000))
+	x.Resident(h).Restore(Entries(keys, 10_000))
 	wantDepth(t, x, h, keys, length)
 	wantDepth(t, x, other, keys, 0)
-	x.Restore(h, nil)
+	x.Resident(h).Restore(nil)
 	receipt := x.Record(h, keys[:5], 20_000, kvindex.Predicted)
 	if last, ok := receipt.LastUse(4); receipt.Before != 5 || !ok || last != 9996 {
 		t.Errorf("after the restore: %d held before, block 4 last used at %d, %v, want 5 and 9996", receipt.Before, last, ok)
@@ -82,7 +82,7 @@ func testRestoreOlder(t *testing.T, factory func(testing.TB, int) Restorer) {
 	h := add(t, x, "b1")
 	here, elsewhere := Chain("f", "here", 10, 1500), Chain("f", "elsewhere", 10, 1400)
 	x.Record(h, here, 10_000, kvindex.Observed)
-	x.Restore(h, Entries(elsewhere, 9000))
+	x.Resident(h).Restore(Entries(elsewhere, 9000))
 	wantDepth(t, x, h, here, 1500)
 	wantDepth(t, x, h, elsewhere, 1400)
 	if got := x.Stats(h); got.Blocks != 2890 || got.Evicted != 0 {
@@ -99,7 +99,7 @@ func testRestoreNewer(t *testing.T, factory func(testing.TB, int) Restorer) {
 	old, older := Chain("old", "", 0, 8), Chain("older", "", 0, 8)
 	x.Record(h, older, 1000, kvindex.Observed)
 	x.Record(h, old, 2000, kvindex.Observed)
-	x.Restore(h, Entries(older, 3000)) // another router has used it since
+	x.Resident(h).Restore(Entries(older, 3000)) // another router has used it since
 	x.Record(h, Chain("new", "", 0, 10), 4000, kvindex.Observed)
 	wantDepth(t, x, h, older, 8)
 	wantDepth(t, x, h, old, 2)
@@ -110,11 +110,11 @@ func testRestoreCapacity(t *testing.T, factory func(testing.TB, int) Restorer) {
 	h := add(t, x, "b1")
 	keys, here := Chain("f", "", 0, 2500), Chain("here", "", 0, 100)
 	x.Record(h, here, 10_000, kvindex.Observed)
-	x.Restore(h, Entries(keys, 9000))
+	x.Resident(h).Restore(Entries(keys, 9000))
 	wantDepth(t, x, h, here, 100)
 	wantDepth(t, x, h, keys, 1900)
 	// A full list takes nothing older than all it has.
-	x.Restore(h, Entries(Chain("older", "", 0, 50), 100))
+	x.Resident(h).Restore(Entries(Chain("older", "", 0, 50), 100))
 	if got := x.Stats(h); got.Blocks != 2000 || got.Evicted != 0 {
 		t.Errorf("Stats: %+v, want 2000 blocks, none evicted", got)
 	}
@@ -127,7 +127,7 @@ func testRestoreForgotten(t *testing.T, factory func(testing.TB, int) Restorer) 
 	h := add(t, x, "b1")
 	keys := Chain("f", "", 0, 8)
 	x.Forget(h, 995)
-	x.Restore(h, Entries(keys, 1000))
+	x.Resident(h).Restore(Entries(keys, 1000))
 	wantDepth(t, x, h, keys, 5)
 }
 
@@ -136,7 +136,7 @@ func testRestoreRetract(t *testing.T, factory func(testing.TB, int) Restorer) {
 	h := add(t, x, "b1")
 	keys := Chain("f", "", 0, 8)
 	receipt := x.Record(h, keys[:4], 2000, kvindex.Predicted)
-	x.Restore(h, Entries(keys, 1000))
+	x.Resident(h).Restore(Entries(keys, 1000))
 	x.Retract(h, keys[:4], receipt)
 	wantDepth(t, x, h, keys, 8)
 	later := Chain("later", "", 0, 3)
@@ -148,14 +148,29 @@ func testRestoreRetract(t *testing.T, factory func(testing.TB, int) Restorer) {
 func testRestoreDropped(t *testing.T, factory func(testing.TB, int) Restorer) {
 	x := factory(t, 100)
 	h := add(t, x, "b1")
+	dropped := x.Resident(h)
+	receipt := dropped.Record(Chain("early", "", 0, 2), 500, kvindex.Predicted)
 	x.Drop(h)
-	keys := Chain("f", "", 0, 8)
-	x.Restore(h, Entries(keys, 1000))
-	x.Entries(h, func([]kvindex.Entry) bool {
-		t.Error("a dropped backend has entries")
-		return true
-	})
-	wantDepth(t, x, add(t, x, "b2"), keys, 0)
+	other := add(t, x, "b2")
+	if other != h {
+		t.Fatalf("the next backend is number %d, not %d, which is free", other, h)
+	}
+	keys, early := Chain("f", "", 0, 8), Chain("early", "", 0, 2)
+	x.Record(other, early, 500, kvindex.Predicted)
+	for name, r := range map[string]kvindex.Resident{"dropped": dropped, "of a number that nobody has": x.Resident(h + 1)} {
+		r.Restore(Entries(keys, 1000))
+		r.Record(keys, 1000, kvindex.Observed)
+		r.Retract(early, receipt)
+		r.Entries(func([]kvindex.Entry) bool {
+			t.Errorf("a resident that is %s has entries", name)
+			return true
+		})
+		if got := r.Stats(); got.Blocks != 0 {
+			t.Errorf("a resident that is %s: %+v", name, got)
+		}
+	}
+	wantDepth(t, x, other, keys, 0)
+	wantDepth(t, x, other, early, 2)
 }
 
 func testEntries(t *testing.T, factory func(testing.TB, int) Restorer) {
@@ -166,7 +181,7 @@ func testEntries(t *testing.T, factory func(testing.TB, int) Restorer) {
 	x.Record(h, keys, 1000, kvindex.Observed)
 	x.Record(h, Chain("g", "", 0, 5), 2000, kvindex.Predicted)
 	visits := 0
-	x.Entries(h, func([]kvindex.Entry) bool {
+	x.Resident(h).Entries(func([]kvindex.Entry) bool {
 		visits++
 		return false
 	})
@@ -174,7 +189,7 @@ func testEntries(t *testing.T, factory func(testing.TB, int) Restorer) {
 		t.Errorf("%d visits after the first said that it is enough", visits)
 	}
 	var got []kvindex.Key
-	x.Entries(h, func(entries []kvindex.Entry) bool {
+	x.Resident(h).Entries(func(entries []kvindex.Entry) bool {
 		for _, e := range entries {
 			if e.LastUse != 1000 {
 				t.Fatalf("last use %d, want 1000", e.LastUse)
@@ -211,8 +226,8 @@ func testRestoreConcurrent(t *testing.T, factory func(testing.TB, int) Restorer)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range 5 {
-			x.Restore(h, entries)
-			x.Entries(h, func([]kvindex.Entry) bool { return true })
+			x.Resident(h).Restore(entries)
+			x.Resident(h).Entries(func([]kvindex.Entry) bool { return true })
 		}
 	})
 	for worker := range 2 {
@@ -233,7 +248,7 @@ func testRestoreConcurrent(t *testing.T, factory func(testing.TB, int) Restorer)
 	wg.Wait()
 	held := make(map[kvindex.Key]bool)
 	x.Record(h, chains[0][:1], 3_000_000, kvindex.Observed)
-	x.Entries(h, func(entries []kvindex.Entry) bool {
+	x.Resident(h).Entries(func(entries []kvindex.Entry) bool {
 		for _, e := range entries {
 			held[e.Key] = true
 		}
@@ -327,7 +342,7 @@ func testRestoreModel(t *testing.T, factory func(testing.TB, int) Restorer) {
 				}
 			case "restore":
 				entries := byLastUse(elsewhere)
-				x.Restore(h, entries)
+				x.Resident(h).Restore(entries)
 				if len(entries) > 0 {
 					naive.restore(here, entries)
 				}
@@ -338,7 +353,7 @@ func testRestoreModel(t *testing.T, factory func(testing.TB, int) Restorer) {
 					want = append(want, kvindex.Entry{Key: e.key, LastUse: e.lastUse})
 				}
 			}
-			x.Entries(h, func(entries []kvindex.Entry) bool {
+			x.Resident(h).Entries(func(entries []kvindex.Entry) bool {
 				got = append(got, entries...)
 				return true
 			})

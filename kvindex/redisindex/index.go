@@ -15,7 +15,8 @@ import (
 // Index is a [kvindex.Memory] that other routers share through Redis. Its own methods
 // take only local locks; [Index.Run] talks to Redis.
 //
-// Lock order: Index.mu, then those of the memory; queue.mu and announcements.mu last.
+// Lock order: Index.registering, Index.mu; then those of the memory, queue.mu and
+// announcements.mu, each without another.
 type Index struct {
 	*kvindex.Memory
 
@@ -35,6 +36,8 @@ type Index struct {
 
 	holders atomic.Pointer[[]*backend] // by kvindex.Holder, nil where free; replaced whole
 
+	registering sync.Mutex // held by Add and Drop, which may take the memory long
+
 	mu       sync.RWMutex // not to be held while anything waits, nor on the request path
 	pools    map[string]*pool
 	newPools chan struct{}           // has one element when there is a pool that is not followed yet
@@ -46,9 +49,10 @@ var _ kvindex.Shared = (*Index)(nil)
 // backend is what is kept of one backend beside what the memory holds.
 type backend struct {
 	place
-	holder kvindex.Holder
-	home   *pool
-	sets   [shards]string // names of its keys
+	holder   kvindex.Holder
+	resident kvindex.Resident // what the memory has of it, and never of another one
+	home     *pool
+	sets     [shards]string // names of its keys
 	// born is when it was last dropped: what Redis knows from before is not its own.
 	born    kvindex.Stamp
 	horizon atomic.Int64    // the moment up to which nothing that Redis says of it is believed
@@ -100,8 +104,8 @@ func New(c Config, memory *kvindex.Memory) (*Index, error) {
 
 // Add implements [kvindex.Index]. What Redis knows of the backend comes in later.
 func (x *Index) Add(name string) (kvindex.Holder, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.registering.Lock()
+	defer x.registering.Unlock()
 	h, err := x.Memory.Add(name)
 	if err != nil {
 		return h, err
@@ -110,8 +114,13 @@ func (x *Index) Add(name string) (kvindex.Holder, error) {
 	if x.holder(h) != nil || at.label == "" || len(at.label) > maxLabel {
 		return h, nil // known already, or not to be shared
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	p := x.pool(at.pool)
-	b := &backend{place: at, holder: h, home: p, sets: x.names.sets(at), born: x.dropped[at]}
+	b := &backend{
+		place: at, holder: h, resident: x.Memory.Resident(h), home: p,
+		sets: x.names.sets(at), born: x.dropped[at],
+	}
 	p.backends[at.label] = b
 	x.setHolder(h, b)
 	x.tasks.add(b, task{restore: true})
@@ -156,6 +165,8 @@ func (x *Index) setHolder(h kvindex.Holder, b *backend) {
 // Drop implements [kvindex.Index]. The backend is taken out of Redis as well, and other
 // routers forget what it held.
 func (x *Index) Drop(h kvindex.Holder) {
+	x.registering.Lock()
+	defer x.registering.Unlock()
 	if b := x.holder(h); b != nil {
 		x.leave(b)
 	}

@@ -55,6 +55,6 @@ func (x *Index) merge(b *backend, blocks []scored, clock conversion) int {
 	for i, s := range blocks {
 		entries[i] = kvindex.Entry{Key: s.key, LastUse: clock.local(min(s.last, now))}
 	}
-	x.Memory.Restore(b.holder, entries)
+	b.resident.Restore(entries)
 	return len(entries)
 }

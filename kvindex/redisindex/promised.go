@@ -90,29 +90,23 @@ func (r *reader) expect(c chain, of promiseOf, b *backend, clock conversion) {
 		r.counts.ignored.Add(1)
 		return
 	}
-	receipt := r.Memory.Record(b.holder, c.keys, clock.local(min(c.last, r.clock.fleetNow())), kvindex.Predicted)
+	receipt := b.resident.Record(c.keys, clock.local(min(c.last, r.clock.fleetNow())), kvindex.Predicted)
 	r.promised.add(&promise{promiseOf: of, backend: b, keys: c.keys, receipt: receipt, came: now})
 }
 
 // ended takes in what came of a promise.
 func (r *reader) ended(e end, replica uint64) {
 	if p := r.promised.end(promiseOf{replica, e.promise}); p != nil && !e.kept {
-		r.retract(p)
+		p.retract()
 	}
 }
 
 // expire withdraws promises of which nothing more was heard.
 func (r *reader) expire() {
 	for _, p := range r.promised.old(r.config.Now().Add(-promiseFor)) {
-		r.retract(p)
+		p.retract()
 	}
 }
 
 // retract takes back what a promise added and nobody touched since.
-func (r *reader) retract(p *promise) {
-	r.mu.RLock() // within it no number can become another backend's
-	defer r.mu.RUnlock()
-	if !p.backend.gone.Load() {
-		r.Memory.Retract(p.backend.holder, p.keys, p.receipt)
-	}
-}
+func (p *promise) retract() { p.backend.resident.Retract(p.keys, p.receipt) }

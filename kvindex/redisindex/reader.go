@@ -257,10 +257,9 @@ func (r *reader) learn(c chain, replica uint64, late bool) {
 	if !ok {
 		return
 	}
-	// Within the lock no number can become another backend's.
 	r.mu.RLock()
-	defer r.mu.RUnlock()
 	b := r.pool.backends[c.backend]
+	r.mu.RUnlock()
 	if b == nil || c.last <= moment(b.horizon.Load()) || clock.local(c.last) <= b.born {
 		r.counts.ignored.Add(1)
 		return
@@ -276,7 +275,7 @@ func (r *reader) learn(c chain, replica uint64, late bool) {
 		r.late.add(b, c)
 		return
 	}
-	r.Memory.Record(b.holder, c.keys, clock.local(min(c.last, r.clock.fleetNow())), kvindex.Observed)
+	b.resident.Record(c.keys, clock.local(min(c.last, r.clock.fleetNow())), kvindex.Observed)
 }
 
 // moved takes in where another router has a backend's horizon.

@@ -176,7 +176,7 @@ func (r *setReader) take(shard int, members []redis.Z) {
 // setBound is how many blocks one set of a backend needs to have: its part of the
 // capacity, and more because no two sets are equally full.
 func (x *Index) setBound(b *backend) int {
-	return x.Memory.Stats(b.holder).Capacity/shards*11/10 + 64
+	return b.resident.Stats().Capacity/shards*11/10 + 64
 }
 
 // writeSets writes from the memory what was used at since or later.
@@ -196,7 +196,7 @@ func (x *Index) writeSets(ctx context.Context, b *backend, since kvindex.Stamp) 
 		return ctx.Err() == nil
 	}
 	last := moment(0)
-	x.Memory.Entries(b.holder, func(entries []kvindex.Entry) bool {
+	b.resident.Entries(func(entries []kvindex.Entry) bool {
 		for _, e := range entries {
 			// The entries of one use have one stamp, tails first.
 			last = max(last+1, clock.fleet(e.LastUse))

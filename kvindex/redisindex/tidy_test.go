@@ -68,7 +68,7 @@ func TestRD07SetsAreTrimmed(t *testing.T) {
 	b.awaitShared()
 	b.awaitDepth(two, all[prompts-1], length)
 	held := make(map[kvindex.Key]bool)
-	b.Entries(two, func(entries []kvindex.Entry) bool {
+	b.Resident(two).Entries(func(entries []kvindex.Entry) bool {
 		for _, e := range entries {
 			held[e.Key] = true
 		}
