@@ -61,6 +61,10 @@ func newErrorBody(e *proxy.Error) errorBody {
 
 func errorType(status int) string {
 	switch {
+	case status == http.StatusUnauthorized:
+		return "authentication_error"
+	case status == http.StatusForbidden:
+		return "permission_error"
 	case status == http.StatusNotFound:
 		return "not_found_error"
 	case status == http.StatusRequestEntityTooLarge:

@@ -60,7 +60,7 @@ func Register(mux *http.ServeMux, p *proxy.Proxy) {
 	add(http.MethodGet, "/v1/models/{id...}", p.Answer("/v1/models/{id}", dialect{}, getModel(p.Router())))
 	add(http.MethodGet, "/v1/realtime", p.Answer("/v1/realtime", dialect{}, noRealtime))
 	for _, path := range []string{"/health", "/ping"} {
-		add(http.MethodGet, path, p.Answer(path, dialect{}, alive))
+		add(http.MethodGet, path, p.Open(path, dialect{}, alive))
 	}
 	for path, allowed := range methods {
 		mux.Handle(path, p.Answer(route(path), dialect{}, otherMethod(allowed)))

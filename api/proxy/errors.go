@@ -32,6 +32,15 @@ type Code string
 const (
 	// CodeInvalidRequest is a request that cannot be understood.
 	CodeInvalidRequest Code = "invalid_request"
+	// CodeNoCredentials is a request that does not say who it is from, where that is
+	// asked.
+	CodeNoCredentials Code = "missing_credentials"
+	// CodeBadCredentials is a key that is not known.
+	CodeBadCredentials Code = "invalid_api_key"
+	// CodeBadSignature is a signature that is not of this request.
+	CodeBadSignature Code = "invalid_signature"
+	// CodeForbidden is a pool that the request's key is not good for.
+	CodeForbidden Code = "forbidden"
 	// CodeModelNotFound is a model that nobody serves.
 	CodeModelNotFound Code = "model_not_found"
 	// CodeNotFound is anything else that is not there.
@@ -86,6 +95,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Allow are the methods that the path has, for a 405.
 	Allow []string
+	// Challenge is the WWW-Authenticate of a 401.
+	Challenge string
 	// Attempts is how many backends were tried.
 	Attempts int
 	// Begun says that an engine may have worked on the request: to send it again may do
@@ -116,6 +127,9 @@ func (e *Error) Error() string { return e.Message }
 func (e *Error) SetHeaders(h http.Header) {
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds())))))
+	}
+	if e.Status == http.StatusUnauthorized && e.Challenge != "" {
+		h.Set("WWW-Authenticate", e.Challenge)
 	}
 	if len(e.Allow) > 0 {
 		h.Set("Allow", strings.Join(e.Allow, ", "))

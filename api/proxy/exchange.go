@@ -33,6 +33,7 @@ type exchange struct {
 	record *feedback.Record
 	stall  stall
 
+	visitor Visitor
 	payload payload
 	decoded bool // the body came compressed
 	prompt  *prompt.Request
@@ -82,33 +83,35 @@ func (x *exchange) serve() {
 
 // prepare does everything that comes before the first decision.
 func (x *exchange) prepare() *Error {
-	tenant, err := x.tenant()
+	if err := x.admit(); err != nil {
+		return err
+	}
+	tenant, err := x.enter()
 	if err != nil {
+		x.drain(&countingReader{from: x.r.Body})
 		return err
-	}
-	if err := x.readPin(); err != nil {
-		return err
-	}
-	if err := x.readSession(); err != nil {
-		return err
-	}
-	if x.call.Enter != nil {
-		if x.pool, err = x.call.Enter(x.r, x.w.Header()); err != nil {
-			return err
-		}
 	}
 	if err := x.readBody(); err != nil {
 		return err
 	}
+	if err := x.checkVisitor(); err != nil {
+		return err
+	}
 	x.body = x.payload.bytes
 	if x.call.StoredID != nil {
-		return x.findStored()
+		if err := x.findStored(); err != nil {
+			return err
+		}
+		return x.checkPool()
 	}
 	model, err := x.parse()
 	if err != nil {
 		return err
 	}
 	if err := x.resolve(model); err != nil {
+		return err
+	}
+	if err := x.checkPool(); err != nil {
 		return err
 	}
 	if x.call.Kind == prompt.Raw {
@@ -120,6 +123,23 @@ func (x *exchange) prepare() *Error {
 	x.request.Session = x.session
 	x.followPrevious()
 	return x.edit()
+}
+
+// enter looks at the headers, and returns the tenant id.
+func (x *exchange) enter() (tenant string, err *Error) {
+	if tenant, err = x.tenant(); err != nil {
+		return "", err
+	}
+	if err := x.readPin(); err != nil {
+		return "", err
+	}
+	if err := x.readSession(); err != nil {
+		return "", err
+	}
+	if x.call.Enter != nil {
+		x.pool, err = x.call.Enter(x.r, x.w.Header())
+	}
+	return tenant, err
 }
 
 // tenant reads the tenant id that the client gives.

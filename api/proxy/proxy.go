@@ -60,6 +60,10 @@ type Options struct {
 	// ForwardCredentials sends the client's Authorization, x-api-key and cookies on
 	// to the engines. Without it they stay here. Signatures of AWS never go on.
 	ForwardCredentials bool
+	// Admit, if set, says who a request is from, before its body is read, or why it is
+	// not let in. It may put another body into the place of the request's. Without it
+	// everybody is let in.
+	Admit func(*http.Request) (Visitor, *Error)
 	// KeySeed is the fleet-wide secret of the block keys, empty for none.
 	KeySeed string
 	// Observe is given the record of every request once, after its end. It is called
@@ -217,11 +221,25 @@ func (p *Proxy) Handler(call Call) http.Handler {
 // error that answer returns is written in the dialect; then it must not have written
 // anything.
 func (p *Proxy) Answer(route string, d Dialect, answer func(http.ResponseWriter, *http.Request) *Error) http.Handler {
+	return p.answer(route, d, func(x *exchange) *Error {
+		if err := x.admitWhole(); err != nil {
+			return err
+		}
+		return answer(&x.w, x.r)
+	})
+}
+
+// Open is Answer for everybody, whoever Options.Admit lets in.
+func (p *Proxy) Open(route string, d Dialect, answer func(http.ResponseWriter, *http.Request) *Error) http.Handler {
+	return p.answer(route, d, func(x *exchange) *Error { return answer(&x.w, x.r) })
+}
+
+func (p *Proxy) answer(route string, d Dialect, answer func(*exchange) *Error) http.Handler {
 	call := Call{Route: route, Dialect: d}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := p.newExchange(&call, w, r)
 		defer x.end()
-		if err := answer(&x.w, r); err != nil {
+		if err := answer(x); err != nil {
 			x.refuse(err)
 		}
 	})

@@ -96,7 +96,9 @@ func (x *exchange) decisionHeaders(h http.Header, a *attempt) {
 	h[headerBackend] = []string{x.record.Backend}
 	h[headerDecision] = []string{x.record.DecisionID}
 	h[headerReason] = []string{x.record.Reason}
-	h[headerPredicted] = []string{strconv.Itoa(a.d.PredictedCached)}
+	if x.p.options.Admit == nil { // it tells what others asked
+		h[headerPredicted] = []string{strconv.Itoa(a.d.PredictedCached)}
+	}
 	x.attemptHeader(h)
 }
 

@@ -17,6 +17,10 @@ const (
 	internalFailure    = "InternalFailure"
 	serviceUnavailable = "ServiceUnavailable"
 	unknownOperation   = "UnknownOperationException"
+	missingToken       = "MissingAuthenticationTokenException"
+	unrecognizedClient = "UnrecognizedClientException"
+	invalidSignature   = "InvalidSignatureException"
+	accessDenied       = "AccessDeniedException"
 )
 
 // shape is the status and the type that an error has here.
@@ -37,6 +41,14 @@ func shape(e *proxy.Error) (status int, kind string) {
 		return http.StatusBadRequest, validationError
 	case proxy.CodeNotFound, proxy.CodeMethodNotAllowed:
 		return e.Status, unknownOperation
+	case proxy.CodeNoCredentials:
+		return http.StatusForbidden, missingToken
+	case proxy.CodeBadCredentials:
+		return http.StatusForbidden, unrecognizedClient
+	case proxy.CodeBadSignature:
+		return http.StatusForbidden, invalidSignature
+	case proxy.CodeForbidden:
+		return http.StatusForbidden, accessDenied
 	case proxy.CodeInternal:
 		return http.StatusInternalServerError, internalFailure
 	}

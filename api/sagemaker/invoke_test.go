@@ -130,6 +130,8 @@ func TestRefusedHeaders(t *testing.T) {
 		t.Errorf("OpenAI's clients read %+v", p.Error)
 	}
 	f.send("/invocations", chat("hello"), "X-Amzn-SageMaker-Prefix-Aware-Id", "").problem(t, http.StatusBadRequest, "ValidationError")
+	large := chat(strings.Repeat("x", 900_000))
+	f.send(invoke, large, "X-Amzn-SageMaker-Prefix-Aware-Id", "").problem(t, http.StatusBadRequest, "ValidationError")
 	if e.count() != 0 {
 		t.Error("the engine was asked")
 	}

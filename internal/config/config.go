@@ -24,6 +24,8 @@ type Config struct {
 	// AdminListen is the address of the admin port. Default "127.0.0.1:9090": what
 	// it shows is for operators.
 	AdminListen string `yaml:"admin_listen"`
+	// Keys are who may use the data plane. Default none: everybody may.
+	Keys []Key `yaml:"keys,omitempty"`
 	// Pools are the groups of backends; there must be one.
 	Pools []Pool `yaml:"pools"`
 	// Limits bound what requests may take of this process.
@@ -58,6 +60,19 @@ type Config struct {
 	file  string
 	lines map[string]int    // of what the file names, by path
 	flags map[string]string // that gave a value in place of the file, by path
+}
+
+// Key is what somebody may use the data plane with: an access key, with which AWS's
+// clients sign their requests.
+type Key struct {
+	// Name is the key's name in errors; unique.
+	Name string `yaml:"name"`
+	// AccessKeyID is the public part of an access key.
+	AccessKeyID string `yaml:"access_key_id"`
+	// Secret is the other part.
+	Secret Secret `yaml:"secret"`
+	// Pools are the pools that the key is good for. Default all.
+	Pools []string `yaml:"pools,omitempty"`
 }
 
 // Pool is a group of backends that serve the same models.

@@ -96,6 +96,8 @@ func TestZeroIsNotAbsent(t *testing.T) {
 const everything = `version: 1
 listen: 0.0.0.0:80
 admin_listen: 10.0.0.1:81
+keys:
+  - {name: app, access_key_id: AKIDEXAMPLE, secret: "${SEED}", pools: [chat]}
 pools:
   - name: chat
     models:
@@ -171,7 +173,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		if strings.HasSuffix(key, "[]") {
 			continue
 		}
-		parts := strings.Split(strings.NewReplacer("pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]").Replace(key), ".")
+		parts := strings.Split(strings.NewReplacer("keys[]", "keys[0]", "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]").Replace(key), ".")
 		if c.lines[strings.Join(parts, ".")] == 0 {
 			t.Errorf("the file of this test does not set %s", key)
 		}
@@ -200,6 +202,9 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 	if p := c.Pools[0]; !slices.Equal(p.SageMakerEndpoints, []string{"llama", "llama-2"}) || p.VariantName() != "blue" || p.VariantWeight != 2.5 || p.InferenceComponent != "chat-1" {
 		t.Errorf("SageMaker: %+v", p)
+	}
+	if k := c.Keys[0]; k.Name != "app" || k.AccessKeyID != "AKIDEXAMPLE" || k.Secret.Reveal() != "s3cret-SEED" || !slices.Equal(k.Pools, []string{"chat"}) {
+		t.Errorf("the key is %+v", k)
 	}
 	if tc := c.TransportConfig(); tc.Connect != time.Second || tc.FirstByte != time.Hour || tc.Idle != 90*time.Second {
 		t.Errorf("TransportConfig: %+v", tc)

@@ -148,7 +148,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	if strings.Contains(n.Value, "${") {
-		d.fail(n, path, "holds ${…}: only secrets (key_seed, passwords) are taken from the environment")
+		d.fail(n, path, "holds ${…}: only secrets (key_seed, passwords, keys) are taken from the environment")
 		return
 	}
 	tag, ok := n.ShortTag(), false
@@ -204,7 +204,7 @@ func decodeText[T any](d *decoder, n *yaml.Node, target *T, path, want string, p
 		return
 	}
 	if strings.Contains(n.Value, "${") {
-		d.fail(n, path, "holds ${…}: only secrets (key_seed, passwords) are taken from the environment")
+		d.fail(n, path, "holds ${…}: only secrets (key_seed, passwords, keys) are taken from the environment")
 		return
 	}
 	value, err := parse(n.Value)

@@ -114,7 +114,7 @@ func TestMistakes(t *testing.T) {
 		{"redis key without certificate", pool("redis: {addresses: ['a:1'], tls: {enabled: true, key_file: a.pem}}\n"), "redis.tls.cert_file: is missing"},
 		{"redis certificate without key", pool("redis: {addresses: ['a:1'], tls: {enabled: true, cert_file: a.pem}}\n"), "redis.tls.key_file: is missing"},
 		{"redis certificate", pool("redis: {addresses: ['a:1'], tls: {enabled: true, cert_file: a.pem, key_file: b.pem}}\n"), "redis.tls.cert_file: open a.pem"},
-		{"env elsewhere", pool("listen: ${HOST}:80\n"), "warmroute.yaml:5: listen: holds ${…}: only secrets (key_seed, passwords) are taken from the environment"},
+		{"env elsewhere", pool("listen: ${HOST}:80\n"), "warmroute.yaml:5: listen: holds ${…}: only secrets (key_seed, passwords, keys) are taken from the environment"},
 		{"env in duration", pool("timeouts: {idle: '${IDLE}'}\n"), "timeouts.idle: holds ${…}"},
 		{"env unset", pool("key_seed: ${WARMROUTE_TEST_UNSET}\n"), "key_seed: the environment variable WARMROUTE_TEST_UNSET is not set"},
 		{"env open", pool("key_seed: ${SEED\n"), "key_seed: a ${ without its }"},

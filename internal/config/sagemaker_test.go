@@ -40,6 +40,30 @@ func TestVariantsMayShareModels(t *testing.T) {
 	}
 }
 
+func TestKeyMistakes(t *testing.T) {
+	got := problems(t, `version: 1
+keys:
+  - {name: a, access_key_id: AKID, secret: s}
+  - {name: a, access_key_id: AKID, secret: s, pools: [chat, nowhere]}
+  - {access_key_id: "A B"}
+  - {name: c, secret: "${WARMROUTE_NOT_SET}"}
+pools:
+`+sagemakerPool("chat", ""))
+	want := []string{
+		`warmroute.yaml:4: keys[1].name: "a" is there already, keys[0].name in line 3`,
+		`warmroute.yaml:4: keys[1].access_key_id: "AKID" is there already, keys[0].access_key_id in line 3`,
+		`warmroute.yaml:4: keys[1].pools[1]: there is no pool "nowhere"`,
+		`warmroute.yaml:5: keys[2].name: is missing: a key needs a name`,
+		`warmroute.yaml:5: keys[2].access_key_id: "A B" is not an access key id: want letters, digits and underscores, at most 128`,
+		"warmroute.yaml:5: keys[2].secret: is missing: write ${NAME}, and put it into the environment",
+		`warmroute.yaml:6: keys[3].secret: the environment variable WARMROUTE_NOT_SET is not set`,
+		`warmroute.yaml:6: keys[3].access_key_id: is missing: a key needs an access_key_id and a secret`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestEndpointMistakes(t *testing.T) {
 	got := problems(t, "version: 1\npools:\n"+
 		sagemakerPool("a", ", models: [m], sagemaker_endpoints: [chat, -bad, \"\"]")+

@@ -42,6 +42,7 @@ func (c *Config) validate(unread []error) ([]Warning, error) {
 	}
 	v.names()
 	v.endpoints()
+	v.keys()
 	v.shared()
 	if len(v.errs) == 0 {
 		v.rehearse()

@@ -154,6 +154,7 @@ func (g *Gateway) build(o Options) error {
 		DecisionHeaders:    o.Config.DecisionHeaders,
 		AllowPin:           o.Config.AllowBackendPin,
 		ForwardCredentials: o.Config.ForwardCredentials,
+		Admit:              admit(o.Config.Keys),
 		KeySeed:            o.Config.KeySeed.Reveal(),
 		Observe:            g.telemetry.Observe,
 		Logger:             o.Logger,
@@ -168,7 +169,7 @@ func (g *Gateway) build(o Options) error {
 	if g.routing, err = newRouting(o, g, forward, random); err != nil {
 		return err
 	}
-	g.server = g.newServer(g.counted(surfaces(forward, g.routing, g.endpoints(o.Config, forward, random))))
+	g.server = g.newServer(g.counted(surfaces(forward, g.routing, g.endpoints(o.Config, forward, random), len(o.Config.Keys) > 0)))
 	if g.operators, err = newOperators(o, g); err != nil {
 		return err
 	}
@@ -188,9 +189,13 @@ func (g *Gateway) build(o Options) error {
 // surfaces returns the endpoints of all dialects and the routing service. A path that is
 // not written the shortest way is nobody's: the mux would redirect it, which clients of
 // these APIs do not follow.
-func surfaces(p *proxy.Proxy, routing *rpc.Service, endpoints sagemaker.Options) http.Handler {
+func surfaces(p *proxy.Proxy, routing *rpc.Service, endpoints sagemaker.Options, keyed bool) http.Handler {
 	mux := http.NewServeMux()
-	routing.Register(mux)
+	if keyed {
+		closeRouting(mux)
+	} else {
+		routing.Register(mux)
+	}
 	openai.Register(mux, p)
 	anthropic.Register(mux, p)
 	sagemaker.Register(mux, endpoints)

@@ -370,19 +370,22 @@ func TestOB01RequestsOfAnyKindAddNoSeries(t *testing.T) {
 		s := start(t, nil, map[string]http.Handler{"b1:8000": &engine{}})
 		synctest.Wait()
 		s.chat("hi", "")
+		s.request(http.MethodPost, "http://"+dataAddr+"/endpoints/x/invocations", "{}")
 		_, body := s.admin("/metrics")
 		before := series(body)
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 5000 {
 			word := fmt.Sprintf("x%d", random.Uint64())
 			method, path, model := http.MethodPost, "/v1/chat/completions", word
-			switch random.IntN(4) {
+			switch random.IntN(5) {
 			case 0:
 				method = strings.ToUpper(word)
 			case 1:
 				path = "/" + word
 			case 2:
 				path = "/v1/models/" + word
+			case 3:
+				path = "/endpoints/" + word + "/invocations"
 			}
 			req, err := http.NewRequestWithContext(t.Context(), method, "http://"+dataAddr+path, strings.NewReader(`{"model":"`+model+`","messages":[]}`))
 			if err != nil {

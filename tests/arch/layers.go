@@ -62,6 +62,7 @@ var layers = []place{
 	{path: "feedback/usage", layer: 3, kind: outer},
 	{path: "feedback/scrape", layer: 3, kind: outer},
 	{path: "internal/enginesim/server", layer: 3, kind: outer},
+	{path: "internal/sigv4", layer: 3, kind: outer}, // signatures of requests
 
 	// Dialects, configuration, telemetry.
 	{path: "feedback/advice", layer: 4, kind: outer},
@@ -92,6 +93,11 @@ var layers = []place{
 		path: "api/rpc", layer: 4, kind: outer,
 		// The service implements the generated interfaces and routes the requests of the proxy's endpoints as it does.
 		also: []string{"api/intake", "api/prompt", "api/proxy", "proto/warmroute/v1", "proto/warmroute/v1/warmroutev1connect"},
+	},
+	{
+		path: "api/keys", layer: 4, kind: outer,
+		// It lets in, or refuses in the proxy's words, whoever the proxy asks it about.
+		also: []string{"api/proxy"},
 	},
 	{path: "api/client", layer: 5, kind: outer}, // for programs of others: it talks to api/rpc over the network
 	{path: "api/admin", layer: 4, kind: outer},

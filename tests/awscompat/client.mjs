@@ -1,9 +1,9 @@
 // Invokes endpoints with AWS's client for JavaScript and OpenAI's, and prints what came of it
-// as JSON: node client.mjs '{"endpoint": NAME, "works": URL, "refuses": URL, "dies": URL}'
+// as JSON: node client.mjs '{"endpoint": NAME, "works": URL, "refuses": URL, "dies": URL, "keyed": URL}'
 import { InvokeEndpointCommand, InvokeEndpointWithResponseStreamCommand, SageMakerRuntimeClient } from "@aws-sdk/client-sagemaker-runtime";
 import OpenAI from "openai";
 
-const { endpoint, works, refuses, dies } = JSON.parse(process.argv[2]);
+const { endpoint, works, refuses, dies, keyed } = JSON.parse(process.argv[2]);
 const credentials = { accessKeyId: "AKIDEXAMPLE", secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY" };
 const client = (url) => new SageMakerRuntimeClient({ region: "us-east-1", endpoint: url, credentials, maxAttempts: 1 });
 const messages = [{ role: "user", content: "Say hello to the people in hall three." }];
@@ -37,8 +37,12 @@ async function failure(promise) {
 }
 
 const result = {};
-const invoked = await client(works).send(new InvokeEndpointCommand(input({ PrefixAwareId: "tenant", CustomAttributes: "trace=1" })));
-result.invoked = { variant: invoked.InvokedProductionVariant, choices: JSON.parse(text(invoked.Body)).choices.length };
+async function invoke(url) {
+  const out = await client(url).send(new InvokeEndpointCommand(input({ PrefixAwareId: "tenant", CustomAttributes: "trace = 1" })));
+  return { variant: out.InvokedProductionVariant, choices: JSON.parse(text(out.Body)).choices.length };
+}
+result.invoked = await invoke(works);
+result.keyed = await invoke(keyed);
 result.streamed = await read(works);
 result.broken = await read(dies);
 result.refused = await failure(client(refuses).send(new InvokeEndpointCommand(input())));

@@ -1,5 +1,5 @@
 """Invokes endpoints with boto3 and prints what came of it as JSON:
-python3 client.py '{"endpoint": NAME, "works": URL, "refuses": URL, "dies": URL}'
+python3 client.py '{"endpoint": NAME, "works": URL, "refuses": URL, "dies": URL, "keyed": URL}'
 """
 
 import json
@@ -53,9 +53,14 @@ def failure(url, **more):
         }
 
 
-invoked = client(given["works"]).invoke_endpoint(**request(CustomAttributes="trace=1"))
+def invoke(url):
+    out = client(url).invoke_endpoint(**request(CustomAttributes="trace = 1"))
+    return {"variant": out["InvokedProductionVariant"], "choices": len(json.loads(out["Body"].read())["choices"])}
+
+
 result = {
-    "invoked": {"variant": invoked["InvokedProductionVariant"], "choices": len(json.loads(invoked["Body"].read())["choices"])},
+    "invoked": invoke(given["works"]),
+    "keyed": invoke(given["keyed"]),
     "streamed": read(given["works"]),
     "broken": read(given["dies"]),
     "refused": failure(given["refuses"]),

@@ -79,8 +79,8 @@ type router struct {
 }
 
 // start runs a router over engines. more are further keys of its pool, top those of the
-// file.
-func start(t *testing.T, urls []string, more, top string) *router {
+// file, and others further pools.
+func start(t *testing.T, urls []string, more, top string, others ...string) *router {
 	t.Helper()
 	var backends strings.Builder
 	for _, url := range urls {
@@ -95,7 +95,7 @@ admin_listen: "127.0.0.1:0"
     sagemaker_endpoints: [%s]
     variant: AllTraffic
 %s    backends:
-%s`, top, model, endpoint, more, backends.String())
+%s%s`, top, model, endpoint, more, backends.String(), strings.Join(others, ""))
 	c, _, err := config.Parse("router.yaml", []byte(text))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)

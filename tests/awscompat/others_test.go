@@ -21,11 +21,12 @@ type given struct {
 	Works    string `json:"works"`
 	Refuses  string `json:"refuses"`
 	Dies     string `json:"dies"`
+	Keyed    string `json:"keyed"`
 }
 
 // outcome is what they print.
 type outcome struct {
-	Invoked struct {
+	Invoked, Keyed struct {
 		Variant string
 		Choices int
 	}
@@ -57,6 +58,7 @@ func run(t *testing.T, program ...string) outcome {
 		Works:    start(t, []string{double(t), double(t)}, "", "").url,
 		Refuses:  start(t, []string{refusing}, "", "").url,
 		Dies:     start(t, []string{dying(t, false)}, "", "").url,
+		Keyed:    withKeys(t).url,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +81,9 @@ func (o outcome) check(t *testing.T) {
 	t.Helper()
 	if o.Invoked.Variant != "AllTraffic" || o.Invoked.Choices != 1 {
 		t.Errorf("invoked: %+v", o.Invoked)
+	}
+	if o.Keyed != o.Invoked {
+		t.Errorf("where the signature counts: %+v", o.Keyed)
 	}
 	if s := o.Streamed; s.Type != "text/event-stream; charset=utf-8" || s.Variant != "AllTraffic" || s.Error != "" || !strings.HasSuffix(s.Text, "data: [DONE]\n\n") {
 		t.Errorf("streamed: %+v", s)

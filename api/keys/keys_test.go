@@ -1,0 +1,215 @@
+package keys_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/warmroute/warmroute/api/keys"
+	"github.com/warmroute/warmroute/api/openai"
+	"github.com/warmroute/warmroute/api/proxy"
+	"github.com/warmroute/warmroute/api/sagemaker"
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/router"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// sign signs a request as AWS's clients do: SageMaker's, for the host, the time and the
+// body.
+func sign(r *http.Request, id, secret, service string, at time.Time, body []byte) *http.Request {
+	r.Header.Set("X-Amz-Date", at.UTC().Format("20060102T150405Z"))
+	day, sum := at.UTC().Format("20060102"), func(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
+	canonical := strings.Join([]string{
+		r.Method, r.URL.EscapedPath(), r.URL.RawQuery, "host:" + r.Host, "x-amz-date:" + r.Header.Get("X-Amz-Date"), "", "host;x-amz-date", sum(body),
+	}, "\n")
+	scope := day + "/us-east-1/" + service + "/aws4_request"
+	key := []byte("AWS4" + secret)
+	for _, part := range []string{day, "us-east-1", service, "aws4_request", "AWS4-HMAC-SHA256\n" + r.Header.Get("X-Amz-Date") + "\n" + scope + "\n" + sum([]byte(canonical))} {
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(part))
+		key = h.Sum(nil)
+	}
+	r.Header.Set("Authorization", fmt.Sprintf("AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=host;x-amz-date, Signature=%x", id, scope, key))
+	return r
+}
+
+// fleet is a router with two pools, and keys for one of them and for both.
+type fleet struct {
+	t       *testing.T
+	handler http.Handler
+	asked   atomic.Int64 // requests that reached the engine
+}
+
+func start(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{t: t}
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		f.asked.Add(1)
+		if h := r.Header.Get("Authorization") + r.Header.Get("X-Amz-Date"); h != "" {
+			t.Errorf("the engine got %s", h)
+		}
+		io.WriteString(w, `{}`)
+	}))
+	t.Cleanup(engine.Close)
+	r := router.New(router.Options{})
+	var variants []sagemaker.Variant
+	for _, name := range []string{"one", "two"} {
+		pool, err := r.AddPool(router.PoolSpec{
+			Name: name, Models: []router.ModelSpec{{Name: "m-" + name}}, Config: router.DefaultConfig(), Ejection: backends.DefaultEjection(),
+			Backends: []backends.Spec{{URL: engine.URL, Rank: backends.NoRank}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		variants = append(variants, sagemaker.Variant{Endpoint: name, Name: name, Weight: 1, Pool: pool})
+	}
+	carrier := transport.New(transport.Config{})
+	t.Cleanup(carrier.Close)
+	ring := keys.New([]keys.Key{
+		{Name: "all", AccessKeyID: "AKALL", Secret: "secret of all"},
+		{Name: "first", AccessKeyID: "AKONE", Secret: "secret of one", Pools: []string{"one"}},
+	}, nil)
+	p, err := proxy.New(proxy.Options{Router: r, Transport: carrier, Admit: ring.Admit, ForwardCredentials: true, DecisionHeaders: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	openai.Register(mux, p)
+	sagemaker.Register(mux, sagemaker.Options{Proxy: p, Variants: variants, BodyBytes: 1 << 20, Random: func() uint64 { return 1 }})
+	f.handler = mux
+	return f
+}
+
+func (f *fleet) do(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, r)
+	return w
+}
+
+func post(path, body string) *http.Request {
+	return httptest.NewRequest(http.MethodPost, "http://router.example"+path, strings.NewReader(body))
+}
+
+const (
+	one = "/endpoints/one/invocations"
+	two = "/endpoints/two/invocations"
+)
+
+func TestAdmission(t *testing.T) {
+	f, now := start(t), time.Now()
+	signed := func(path, body, id, secret string) *http.Request {
+		return sign(post(path, body), id, secret, "sagemaker", now, []byte(body))
+	}
+	for _, test := range []struct {
+		name   string
+		r      *http.Request
+		status int
+		kind   string // SageMaker's, or OpenAI's code
+	}{
+		{"a good key", signed(one, "{}", "AKALL", "secret of all"), 200, ""},
+		{"on another path", signed("/v1/chat/completions", `{"model":"m-one","messages":[]}`, "AKALL", "secret of all"), 200, ""},
+		{"without a body", signed(one, "", "AKALL", "secret of all"), 200, ""},
+		{"for its pool", signed(one, "{}", "AKONE", "secret of one"), 200, ""},
+		{"for another pool", signed(two, "{}", "AKONE", "secret of one"), 403, "AccessDeniedException"},
+		{"for another pool's model", signed("/v1/chat/completions", `{"model":"m-two","messages":[]}`, "AKONE", "secret of one"), 403, "forbidden"},
+		{"nothing", post(one, "{}"), 403, "MissingAuthenticationTokenException"},
+		{"nothing on another path", post("/v1/chat/completions", "{}"), 401, "missing_credentials"},
+		{"an unknown key", signed(one, "{}", "AKNONE", "secret of all"), 403, "UnrecognizedClientException"},
+		{"the secret of another", signed(one, "{}", "AKALL", "secret of one"), 403, "InvalidSignatureException"},
+		{"another body", sign(post(one, "{ }"), "AKALL", "secret of all", "sagemaker", now, []byte("{}")), 403, "InvalidSignatureException"},
+		{"another service", sign(post(one, "{}"), "AKALL", "secret of all", "s3", now, []byte("{}")), 403, "InvalidSignatureException"},
+		{"an old signature", sign(post(one, "{}"), "AKALL", "secret of all", "sagemaker", now.Add(-6*time.Minute), []byte("{}")), 403, "InvalidSignatureException"},
+		{"a signature of the future", sign(post(one, "{}"), "AKALL", "secret of all", "sagemaker", now.Add(6*time.Minute), []byte("{}")), 403, "InvalidSignatureException"},
+		{"a path that nobody has", post("/nothing", ""), 401, "missing_credentials"},
+		{"the list of models", httptest.NewRequest(http.MethodGet, "/v1/models", nil), 401, "missing_credentials"},
+		{"a method that the path has not", httptest.NewRequest(http.MethodGet, one, nil), 403, "MissingAuthenticationTokenException"},
+		{"a body that is left unread", sign(post("/nothing", "x"), "AKALL", "secret of all", "sagemaker", now, []byte("y")), 401, "invalid_signature"},
+		{"and one that is right", sign(post("/nothing", "x"), "AKALL", "secret of all", "sagemaker", now, []byte("x")), 404, "not_found"},
+		{"health", httptest.NewRequest(http.MethodGet, "/health", nil), 200, ""},
+		{"ping", httptest.NewRequest(http.MethodGet, "/ping", nil), 200, ""},
+	} {
+		asked := f.asked.Load()
+		w := f.do(test.r)
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.kind) {
+			t.Errorf("%s: got %d %s, want %d %s", test.name, w.Code, w.Body, test.status, test.kind)
+		}
+		if reached := f.asked.Load() > asked; reached != (test.status == 200 && test.r.Method == http.MethodPost) {
+			t.Errorf("%s: the engine was asked: %v", test.name, reached)
+		}
+		if given := w.Header().Get("WWW-Authenticate") != ""; given != (w.Code == http.StatusUnauthorized) {
+			t.Errorf("%s: WWW-Authenticate %q", test.name, w.Header().Get("WWW-Authenticate"))
+		}
+		for _, secret := range []string{"secret of", "Signature=", "AKALL", "AKNONE"} {
+			if strings.Contains(w.Body.String(), secret) {
+				t.Errorf("%s: the answer shows %q: %s", test.name, secret, w.Body)
+			}
+		}
+		if w.Header().Get("X-Warmroute-Predicted-Cached-Tokens") != "" { // MT-05
+			t.Errorf("%s: the answer tells what others asked", test.name)
+		}
+	}
+}
+
+// What is signed is the body as it was sent, compressed or not.
+func TestCompressedBody(t *testing.T) {
+	f := start(t)
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, `{"messages":[]}`)
+	z.Close()
+	whole := b.String()
+	for _, test := range []struct {
+		name, sent, signed string
+		want               int
+	}{
+		{"as it was sent", whole, whole, 200},
+		{"as it reads", whole, `{"messages":[]}`, 403},
+		{"with something behind it", whole + "\x00", whole, 400},
+		{"cut short", whole[:len(whole)-1], whole[:len(whole)-1], 400},
+	} {
+		r := post(one, test.sent)
+		r.Header.Set("Content-Encoding", "gzip")
+		if w := f.do(sign(r, "AKALL", "secret of all", "sagemaker", time.Now(), []byte(test.signed))); w.Code != test.want {
+			t.Errorf("%s: %d %s", test.name, w.Code, w.Body)
+		}
+	}
+}
+
+// A signature is good for five minutes, by the ring's own clock.
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ring := keys.New([]keys.Key{{Name: "k", AccessKeyID: "AK", Secret: "s"}}, nil)
+		made := time.Now()
+		admit := func() *proxy.Error {
+			v, err := ring.Admit(sign(post(one, ""), "AK", "s", "sagemaker", made, nil))
+			if err == nil {
+				err = v.Check()
+			}
+			return err
+		}
+		time.Sleep(5 * time.Minute)
+		if err := admit(); err != nil {
+			t.Errorf("after five minutes: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := admit(); err == nil || err.Code != proxy.CodeBadSignature || !strings.Contains(err.Message, "5m0s apart") {
+			t.Errorf("later: %v", err)
+		}
+	})
+}
