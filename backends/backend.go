@@ -20,6 +20,7 @@ type Backend struct {
 
 	weight    atomic.Uint64 // float64 bits
 	threshold atomic.Int64
+	instance  atomic.Pointer[string]
 
 	inFlight atomic.Int64
 	peers    atomic.Int64
@@ -52,11 +53,24 @@ func newBackend(spec Spec) (*Backend, error) {
 func (b *Backend) configure(spec Spec) {
 	b.weight.Store(floatBits(spec.Weight))
 	b.threshold.Store(int64(spec.ConcurrencyThreshold))
+	b.SetUnreachable(spec.Unready)
+	if b.instance.Load() == nil || spec.Instance != "" {
+		b.instance.Store(&spec.Instance)
+	}
+}
+
+// is reports whether a new Spec with the same id is of the engine that this is.
+func (b *Backend) is(spec Spec, url string) bool {
+	now := *b.instance.Load()
+	return b.URL.String() == url && (now == "" || spec.Instance == "" || now == spec.Instance)
 }
 
 // Spec describes the backend as it is now.
 func (b *Backend) Spec() Spec {
-	return Spec{URL: b.URL.String(), Rank: b.Rank, Weight: b.Weight(), ConcurrencyThreshold: b.ConcurrencyThreshold()}
+	return Spec{
+		URL: b.URL.String(), Rank: b.Rank, Weight: b.Weight(), ConcurrencyThreshold: b.ConcurrencyThreshold(),
+		Unready: b.Unready(), Instance: *b.instance.Load(),
+	}
 }
 
 // Weight is the backend's share of load relative to others, above 0.
@@ -289,6 +303,9 @@ func (b *Backend) SetAsleep(on bool) { b.health.asleep.Store(on) }
 
 // SetUnreachable records what discovery says.
 func (b *Backend) SetUnreachable(on bool) { b.health.unreachable.Store(on) }
+
+// Unready reports whether discovery keeps new requests away ([Spec.Unready]).
+func (b *Backend) Unready() bool { return b.health.unreachable.Load() }
 
 // SetProbe records what a probe came to, and reports whether that differs from before.
 func (b *Backend) SetProbe(p Probe) (changed bool) { return Probe(b.health.probe.Swap(int32(p))) != p }

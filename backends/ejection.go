@@ -126,14 +126,17 @@ func (r *Registry) eject(h *health, now time.Time) {
 
 // mayEject reports whether one more backend may be ejected. r.ejecting is held.
 func (r *Registry) mayEject(now time.Time) bool {
-	all := r.Snapshot()
-	out := 0
-	for _, b := range all {
+	all, out := 0, 0
+	for _, b := range r.Snapshot() {
+		if b.Unready() {
+			continue // it takes nothing anyway
+		}
+		all++
 		if now.UnixNano() < b.health.ejectedUntil.Load() {
 			out++
 		}
 	}
-	return float64(out+1) <= math.Max(r.ejection.MaxShare*float64(len(all)), 0)
+	return float64(out+1) <= math.Max(r.ejection.MaxShare*float64(all), 0)
 }
 
 // Cool records that the engine asked for a pause (429, 503 or 529). after is its

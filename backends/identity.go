@@ -20,6 +20,12 @@ type Spec struct {
 	Weight float64
 	// ConcurrencyThreshold overrides the pool's; 0 means the pool's.
 	ConcurrencyThreshold int
+	// Unready keeps new requests away, whatever probes find: discovery says that the
+	// backend is starting, ending or gone.
+	Unready bool
+	// Instance tells engines apart that have the same URL one after the other: the uid of
+	// a pod. Empty where it is not known.
+	Instance string
 }
 
 // ID is the id of the backend, of whose URL the identity is known ([ParseURL]).

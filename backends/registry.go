@@ -34,8 +34,8 @@ func NewRegistry(ejection Ejection) (*Registry, error) {
 func (r *Registry) Snapshot() []*Backend { return *r.snapshot.Load() }
 
 // Set replaces the list of backends. Backends are known by id: those that stay
-// keep their load and state and take over the new weight and threshold. It
-// returns the ids that were named more than once, of which the first counts. On
+// keep their load and state and take over the new weight, threshold and readiness. One
+// whose URL or instance has changed is another. It returns the ids that were named more than once, of which the first counts. On
 // an error nothing changes.
 func (r *Registry) Set(specs []Spec) (duplicates []string, err error) {
 	r.mu.Lock()
@@ -57,7 +57,7 @@ func (r *Registry) Set(specs []Spec) (duplicates []string, err error) {
 			continue
 		}
 		seen[b.ID] = true
-		if old := known[b.ID]; old != nil && old.URL.String() == b.URL.String() {
+		if old := known[b.ID]; old != nil && old.is(spec, b.URL.String()) {
 			b = old
 			kept[b] = spec
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/warmroute/warmroute/backends"
@@ -210,5 +211,59 @@ func TestByURL(t *testing.T) {
 	}
 	if got := backends.ByURL(nil); len(got) != 0 {
 		t.Errorf("of no backends: %v", got)
+	}
+}
+
+// What discovery says of a backend changes it; another engine at its URL is another
+// backend, whatever it has in common with the one before.
+func TestReadinessAndInstance(t *testing.T) {
+	r := registry(t)
+	set := func(unready bool, instance string) *backends.Backend {
+		t.Helper()
+		spec := backends.Spec{URL: "http://b1:8000", Rank: backends.NoRank, Weight: 1, Unready: unready, Instance: instance}
+		if _, err := r.Set([]backends.Spec{spec}); err != nil {
+			t.Fatal(err)
+		}
+		b := r.Find("b1:8000")
+		if want := map[bool]backends.State{false: backends.Up, true: backends.Unreachable}[unready]; b.State(time.Unix(0, 0)) != want {
+			t.Errorf("unready %v: %v, want %v", unready, b.State(time.Unix(0, 0)), want)
+		}
+		return b
+	}
+	unknown := set(false, "")
+	first := set(true, "a")
+	if first != unknown {
+		t.Error("a backend whose instance becomes known is another")
+	}
+	if set(false, "") != first || first.Spec().Instance != "a" {
+		t.Error("a source that knows no instance has changed it")
+	}
+	first.SetUnreachable(true)
+	if set(true, "a") != first || !first.Spec().Unready {
+		t.Error("a backend that is not ready is another")
+	}
+	if set(false, "b") == first {
+		t.Error("another instance is the same backend")
+	}
+}
+
+// A backend that takes nothing anyway is no part of the share that may be ejected.
+func TestUnreadyIsNoPartOfTheShare(t *testing.T) {
+	r := registry(t)
+	all := specs("http://b1:80", "http://b2:80", "http://b3:80", "http://b4:80")
+	all[2].Unready, all[3].Unready = true, true
+	if _, err := r.Set(all); err != nil {
+		t.Fatal(err)
+	}
+	var ejected int
+	for _, id := range []string{"b1:80", "b2:80"} {
+		for range backends.DefaultEjection().Failures {
+			if r.Failed(r.Find(id), time.Unix(100, 0)) {
+				ejected++
+			}
+		}
+	}
+	if ejected != 1 {
+		t.Errorf("%d of 2 ready backends are ejected, want 1", ejected)
 	}
 }

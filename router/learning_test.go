@@ -212,3 +212,32 @@ func TestSetConfigCallsWaiters(t *testing.T) {
 	}
 	w.Leave(false)
 }
+
+// TestAnotherEngineAtTheSameURL: what was known of the engine before is not believed of the
+// one that has its address now, and a request in flight there does not change that.
+func TestAnotherEngineAtTheSameURL(t *testing.T) {
+	r, p := testPool(t, DefaultConfig(), 1)
+	set := func(instance string) {
+		t.Helper()
+		if _, err := p.SetBackends([]backends.Spec{{URL: "http://b0:80", Rank: backends.NoRank, Instance: instance}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("a")
+	usage := feedback.Usage{Prompt: 6400, HasPrompt: true}
+	play(t, r, docRequest(p, "doc", time.Unix(2000, 0)), time.Second, usage)
+	flying, err := r.Route(docRequest(p, "other", time.Unix(2001, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set("b")
+	r.Complete(flying, feedback.Outcome{Result: feedback.Success, Now: time.Unix(2002, 0)})
+	for _, doc := range []string{"doc", "other"} {
+		if d := play(t, r, docRequest(p, doc, time.Unix(2010, 0)), time.Second, usage); d.MatchedBlocks != 0 {
+			t.Errorf("%s: the new engine is thought to hold %d blocks", doc, d.MatchedBlocks)
+		}
+	}
+	if d := play(t, r, docRequest(p, "doc", time.Unix(2020, 0)), time.Second, usage); d.MatchedBlocks != 100 {
+		t.Errorf("what it was sent itself: %d blocks, want 100", d.MatchedBlocks)
+	}
+}

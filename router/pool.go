@@ -120,13 +120,20 @@ func (p *Pool) SetBackends(specs []backends.Spec) (duplicates []string, err erro
 	}
 	before := *p.members.Load()
 	known := make(map[*backends.Backend]*member, len(before))
+	named := make(map[string]*member, len(before))
 	for _, m := range before {
 		known[m.backend] = m
+		named[holderName(p.name, m.backend)] = m
 	}
 	var next []*member
 	for _, b := range p.registry.Snapshot() {
 		m := known[b]
 		if m == nil {
+			if old := named[holderName(p.name, b)]; old != nil {
+				// Another engine at the same URL: it must not inherit the entries.
+				old.leave(p.index)
+				delete(known, old.backend)
+			}
 			holder, err := p.index.Add(holderName(p.name, b))
 			if err != nil {
 				return duplicates, fmt.Errorf("backend %s: %w", b.ID, err)
