@@ -1,0 +1,204 @@
+package discovery
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+)
+
+// Named is a source with the name that logs and metrics give it.
+type Named struct {
+	Name   string
+	Source Source
+}
+
+// Options are what a discovery works with.
+type Options struct {
+	// Sources are who knows backends, the first first: it describes what several name.
+	Sources []Named
+	// Apply takes over a new list. If it fails, it is called again with the next answer.
+	Apply func(specs []backends.Spec) error
+	// Hooks are told what happens.
+	Hooks Hooks
+	// Linger is how long a backend that left is remembered. Default [Linger].
+	Linger time.Duration
+}
+
+// Hooks are told what happens. Any may be nil. They are called one at a time and must not
+// wait.
+type Hooks struct {
+	// Changed is called for everything that happened to a backend, once the list is in
+	// force; source is who describes it.
+	Changed func(source string, c Change)
+	// Failed is called when a source could not find something out, and did before.
+	Failed func(source string, err error)
+	// Recovered is called when it can again.
+	Recovered func(source string)
+	// Refused is called when a list could not be applied.
+	Refused func(err error)
+}
+
+func (h Hooks) withDefaults() Hooks {
+	if h.Changed == nil {
+		h.Changed = func(string, Change) {}
+	}
+	if h.Failed == nil {
+		h.Failed = func(string, error) {}
+	}
+	if h.Recovered == nil {
+		h.Recovered = func(string) {}
+	}
+	if h.Refused == nil {
+		h.Refused = func(error) {}
+	}
+	return h
+}
+
+// Status is how asking a source goes.
+type Status struct {
+	// Source is its name.
+	Source string
+	// Backends is how many it named in its last good answer.
+	Backends int
+	// Last is when that was; the zero time before any.
+	Last time.Time
+	// Err is why its last answer was none, or not whole; nil after a good one.
+	Err error
+	// Errors counts such answers.
+	Errors uint64
+}
+
+// Discovery keeps the backends of one pool like what its sources say.
+type Discovery struct {
+	options Options
+
+	mu       sync.Mutex
+	fleet    *Fleet
+	statuses []Status
+	applied  []backends.Spec
+	next     time.Time     // when the list changes by itself
+	alarm    chan struct{} // next has changed
+}
+
+// New returns a discovery that has not asked anybody. What a [Static] source says is known
+// already: it is taken as applied.
+func New(o Options) *Discovery {
+	o.Hooks = o.Hooks.withDefaults()
+	d := &Discovery{
+		options:  o,
+		fleet:    NewFleet(len(o.Sources), o.Linger),
+		statuses: make([]Status, len(o.Sources)),
+		alarm:    make(chan struct{}, 1),
+	}
+	for i, s := range o.Sources {
+		d.statuses[i].Source = s.Name
+		if list, known := s.Source.(Static); known {
+			// An error comes again when the source is run.
+			_ = d.fleet.Answer(i, list)
+		}
+	}
+	d.applied = d.fleet.Merge(time.Time{}).Specs
+	return d
+}
+
+// Run asks the sources until ctx ends, and then returns nil.
+func (d *Discovery) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for i, s := range d.options.Sources {
+		running.Go(func() {
+			s.Source.Run(ctx, func(list []backends.Spec, err error) { d.answer(ctx, i, list, err) })
+		})
+	}
+	d.forget(ctx)
+	return nil
+}
+
+// answer takes in what a source says.
+func (d *Discovery) answer(ctx context.Context, source int, list []backends.Spec, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ctx.Err() != nil {
+		return // a list that is made while everything ends is nobody's
+	}
+	now := time.Now()
+	s := &d.statuses[source]
+	if list != nil || err == nil {
+		if wrong := d.fleet.Answer(source, list); wrong != nil {
+			err = wrong
+		} else {
+			s.Backends = len(list)
+		}
+	}
+	failing := s.Err != nil
+	s.Err = err
+	switch {
+	case err != nil:
+		s.Errors++
+		if !failing {
+			d.options.Hooks.Failed(s.Source, err)
+		}
+	default:
+		s.Last = now
+		if failing {
+			d.options.Hooks.Recovered(s.Source)
+		}
+	}
+	d.merge(now)
+}
+
+// merge puts what the sources say now into force. d.mu is held.
+func (d *Discovery) merge(now time.Time) {
+	m := d.fleet.Merge(now)
+	if !slices.Equal(m.Specs, d.applied) {
+		if err := d.options.Apply(m.Specs); err != nil {
+			d.options.Hooks.Refused(err)
+		} else {
+			d.applied = m.Specs
+		}
+	}
+	for _, c := range m.Changes {
+		d.options.Hooks.Changed(d.statuses[c.Backend.Source].Source, c)
+	}
+	if !m.Next.Equal(d.next) {
+		d.next = m.Next
+		select {
+		case d.alarm <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// forget removes backends that left once they have been gone for long enough.
+func (d *Discovery) forget(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.alarm:
+		case <-timer.C:
+			d.mu.Lock()
+			d.merge(time.Now())
+			d.mu.Unlock()
+		}
+		d.mu.Lock()
+		if d.next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(d.next))
+		}
+		d.mu.Unlock()
+	}
+}
+
+// Status returns how asking each source goes, in their order.
+func (d *Discovery) Status() []Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.statuses)
+}
