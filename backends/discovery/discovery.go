@@ -63,7 +63,7 @@ type Status struct {
 	Source string
 	// Backends is how many it named in its last good answer.
 	Backends int
-	// Last is when that was; the zero time before any.
+	// Last is when that was; the zero time before any. What is [Static] holds at any time.
 	Last time.Time
 	// Err is why its last answer was none, or not whole; nil after a good one.
 	Err error
@@ -200,5 +200,11 @@ func (d *Discovery) forget(ctx context.Context) {
 func (d *Discovery) Status() []Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Clone(d.statuses)
+	all := slices.Clone(d.statuses)
+	for i, s := range d.options.Sources {
+		if _, always := s.Source.(Static); always && !all[i].Last.IsZero() {
+			all[i].Last = time.Now()
+		}
+	}
+	return all
 }

@@ -84,8 +84,10 @@ type Pool struct {
 	Models []Model `yaml:"models,omitempty"`
 	// Routing is how requests are spread over the backends.
 	Routing Routing `yaml:"routing"`
-	// Backends are the engines; there must be one.
-	Backends []Backend `yaml:"backends"`
+	// Backends are the engines; there must be one, or a source of them in Discovery.
+	Backends []Backend `yaml:"backends,omitempty"`
+	// Discovery is where more of them are found. Default nowhere.
+	Discovery Discovery `yaml:"discovery,omitempty"`
 	// Ejection is when failures take a backend out of rotation.
 	Ejection Ejection `yaml:"ejection"`
 	// SageMakerEndpoints are the names of the SageMaker endpoints that the pool is a

@@ -119,6 +119,8 @@ pools:
     backends:
       - {url: "http://b1:8000", weight: 2.5, concurrency_threshold: 32, data_parallel_ranks: 2}
       - {url: "https://b2/engine/"}
+    discovery:
+      files: [{path: "targets/*.json", interval: 1m}]
     sagemaker_endpoints: [llama, llama-2]
     variant: blue
     variant_weight: 2.5
@@ -173,7 +175,8 @@ func TestEveryKeyIsRead(t *testing.T) {
 		if strings.HasSuffix(key, "[]") {
 			continue
 		}
-		parts := strings.Split(strings.NewReplacer("keys[]", "keys[0]", "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]").Replace(key), ".")
+		parts := strings.Split(strings.NewReplacer("keys[]", "keys[0]", "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]",
+			"files[]", "files[0]").Replace(key), ".")
 		if c.lines[strings.Join(parts, ".")] == 0 {
 			t.Errorf("the file of this test does not set %s", key)
 		}

@@ -34,7 +34,7 @@ listen: 8080
 	want := []string{
 		"warmroute.yaml:5: pools[0].routing.concurency_threshold: unknown key \"concurency_threshold\": did you mean concurrency_threshold?",
 		"warmroute.yaml:6: pools[0].routing.concurrency_threshold: -1 is not in 1..1024",
-		"warmroute.yaml:7: pools[0].backends: pool \"chat\" has no backend: name at least one by its url",
+		"warmroute.yaml:7: pools[0].backends: pool \"chat\" has no backend: name at least one by its url, or a source in discovery",
 		"warmroute.yaml:8: pools[1].name: \"chat\" is already the name of another pool, pools[0].name in line 3",
 		"warmroute.yaml:11: pools[1].backends[0].weight: -2 is not above 0",
 		"warmroute.yaml:13: timeouts.connect: 5 has no unit: write 5s for seconds, 5ms for milliseconds",
@@ -197,6 +197,8 @@ func TestDefaultsAreDocumented(t *testing.T) {
 	c := Default()
 	pool := DefaultPool()
 	pool.Backends, pool.Models = []Backend{{Weight: 1}}, []Model{{}}
+	pool.Discovery.Files = make([]FileDiscovery, 1)
+	pool.Discovery.Files[0].setDefaults()
 	c.Pools = []Pool{pool}
 	checked := 0
 	for line := range strings.Lines(string(text)) {

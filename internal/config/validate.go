@@ -305,8 +305,9 @@ func (v *validation) pool(p *Pool, path string) {
 
 // backends checks the backends of one pool. One that is there twice counts once.
 func (v *validation) backends(p *Pool, path string) {
-	if len(p.Backends) == 0 {
-		v.fail(path+".backends", "pool %q has no backend: name at least one by its url", p.Name)
+	v.discovery(p, path)
+	if len(p.Backends) == 0 && !p.Discovery.any() {
+		v.fail(path+".backends", "pool %q has no backend: name at least one by its url, or a source in discovery", p.Name)
 	}
 	first := make(map[string]string)
 	for i, b := range p.Backends {

@@ -19,6 +19,7 @@ import (
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/rpc"
 	"github.com/warmroute/warmroute/api/sagemaker"
+	"github.com/warmroute/warmroute/backends/discovery"
 	"github.com/warmroute/warmroute/backends/health"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback/scrape"
@@ -42,6 +43,9 @@ type Options struct {
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// Seed makes decision ids and random choices repeatable. 0 means random.
 	Seed uint64
+
+	// sources takes the place of what the configuration says of a pool's.
+	sources func(*config.Pool) ([]discovery.Named, error)
 }
 
 // Gateway is a router process.
@@ -54,6 +58,7 @@ type Gateway struct {
 	telemetry *telemetry.Telemetry
 	poller    *health.Poller
 	prober    *health.Prober // nil where engines are not probed
+	finders   []finder
 	routing   *rpc.Service
 	operators *rpc.Admin
 	silent    silence
@@ -140,6 +145,9 @@ func (g *Gateway) build(o Options) error {
 		g.scraper = g.newScraper()
 	}
 	g.telemetry.ReadScrapes(g.scrapeStatus)
+	if err := g.newFinders(o); err != nil {
+		return err
+	}
 
 	forward, err := proxy.New(proxy.Options{
 		Router:    g.router,

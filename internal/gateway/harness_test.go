@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/warmroute/warmroute/backends/discovery"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/memhttp"
 )
@@ -111,6 +112,12 @@ const (
 // ends, or by stop.
 func start(t *testing.T, configure func(*config.Config), engines map[string]http.Handler) *stack {
 	t.Helper()
+	return startWith(t, configure, engines, nil)
+}
+
+// startWith is start with other backends than all engines, where sources says so.
+func startWith(t *testing.T, configure func(*config.Config), engines map[string]http.Handler, sources func(*config.Pool) ([]discovery.Named, error)) *stack {
+	t.Helper()
 	s := &stack{t: t, network: memhttp.NewNetwork(), engines: make(map[string]*memhttp.Server), log: new(syncBuffer), ended: make(chan error, 1)}
 	var urls []string
 	for addr, h := range engines {
@@ -141,6 +148,7 @@ func start(t *testing.T, configure func(*config.Config), engines map[string]http
 		Config: c, Version: "v9", Seed: 1,
 		Logger:   slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Listener: data, AdminListener: admin, DialContext: s.network.DialContext,
+		sources: sources,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -37,14 +37,19 @@ func (g *Gateway) newProber() *health.Prober {
 
 // probed logs that a backend leaves rotation, or comes back.
 func (g *Gateway) probed(b *backends.Backend, now backends.Probe, why error) {
+	level := slog.LevelWarn
+	if b.Unready() { // it is starting or ending, and gets no requests anyway
+		level = slog.LevelDebug
+	}
+	ctx, backend := context.Background(), slog.String("backend", b.ID)
 	switch now {
 	case backends.Answers:
-		g.logger.Info("backend answers probes again", slog.String("backend", b.ID))
+		g.logger.Info("backend answers probes again", backend)
 	case backends.Refuses:
-		g.logger.Warn("backend says that it cannot work and gets no requests", slog.String("backend", b.ID), slog.String("error", why.Error()))
+		g.logger.LogAttrs(ctx, level, "backend says that it cannot work and gets no requests", backend, slog.String("error", why.Error()))
 	case backends.Lost:
-		g.logger.Warn("backend does not answer probes and gets no requests while there are others",
-			slog.String("backend", b.ID), slog.String("error", why.Error()))
+		g.logger.LogAttrs(ctx, level, "backend does not answer probes and gets no requests while there are others",
+			backend, slog.String("error", why.Error()))
 	}
 }
 

@@ -82,7 +82,7 @@ func (g *Gateway) newScraper() *scrape.Scraper {
 		},
 		Failed: func(b *backends.Backend, err error) {
 			level := slog.LevelDebug
-			if g.unreadable.failed(b, time.Now()) {
+			if !b.Unready() && g.unreadable.failed(b, time.Now()) {
 				level = slog.LevelWarn
 			}
 			g.logger.LogAttrs(context.Background(), level, "no metrics: the router works on its own counts for this backend",

@@ -75,6 +75,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return g.poller.Run(failed, g.backends) })
 	group.Go(func() error { return g.probe(failed) })
 	group.Go(func() error { return g.scrape(failed) })
+	group.Go(func() error { return g.discover(failed) })
 	group.Go(func() error { return g.share(failed) })
 	group.Go(func() error { return g.telemetry.Run(work) }) // to the last request's end
 	group.Go(func() error {

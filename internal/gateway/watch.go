@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -37,7 +38,11 @@ func (g *Gateway) healthHooks() health.Hooks {
 			}
 		},
 		Failed: func(b *backends.Backend, err error) {
-			g.logger.Warn("backend does not say what it serves",
+			level := slog.LevelWarn
+			if b.Unready() { // it is starting or ending
+				level = slog.LevelDebug
+			}
+			g.logger.LogAttrs(context.Background(), level, "backend does not say what it serves",
 				slog.String("backend", b.ID), slog.String("error", err.Error()))
 		},
 		Recovered: func(b *backends.Backend) {

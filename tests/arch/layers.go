@@ -58,6 +58,8 @@ var layers = []place{
 	{path: "backends/transport", layer: 3, kind: outer},
 	{path: "backends/health", layer: 3, kind: outer},
 	{path: "backends/discovery", layer: 3, kind: outer},
+	{path: "backends/discovery/file", layer: 3, kind: outer},
+	{path: "backends/discovery/discoverytest", layer: 4, kind: helper},
 	{path: "kvindex/redisindex", layer: 3, kind: outer},
 	{path: "feedback/usage", layer: 3, kind: outer},
 	{path: "feedback/scrape", layer: 3, kind: outer},

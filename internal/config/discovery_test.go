@@ -1,0 +1,65 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmroute/warmroute/backends/discovery"
+)
+
+// discovering is a file whose pool has only these sources.
+func discovering(sources string) string {
+	return "version: 1\npools:\n  - name: chat\n    discovery:\n" + sources
+}
+
+func TestSources(t *testing.T) {
+	c, warnings := mustParse(t, minimal+"    discovery:\n      files:\n        - path: /etc/a.json\n        - path: b/*.yaml\n")
+	if len(warnings) > 0 {
+		t.Errorf("warnings: %v", warnings)
+	}
+	sources, err := c.Pools[0].Sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range sources {
+		names = append(names, s.Name)
+	}
+	if diff := cmp.Diff([]string{"static", "file:/etc/a.json", "file:b/*.yaml"}, names); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	static, _ := sources[0].Source.(discovery.Static)
+	if diff := cmp.Diff(discovery.Static(c.PoolSpecs()[0].Backends), static); diff != "" || len(static) != 1 {
+		t.Errorf("what is static (-want +got)\n%s", diff)
+	}
+}
+
+func TestDiscoveryTakesThePlaceOfBackends(t *testing.T) {
+	c, _ := mustParse(t, discovering("      files: [{path: a.json}]\n"))
+	if specs := c.PoolSpecs(); len(specs) != 1 || len(specs[0].Backends) != 0 {
+		t.Errorf("%+v", specs)
+	}
+	got := problems(t, discovering("      files: []\n"))
+	if len(got) != 1 || !strings.Contains(got[0], "or a source in discovery") {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestDiscoveryMistakes(t *testing.T) {
+	for sources, want := range map[string]string{
+		"      files: [{path: a.txt}]\n":                     `:5: pools[0].discovery.files[0].path: "a.txt" does not end in .json, .yaml or .yml`,
+		"      files: [{interval: 1s}]\n":                    `:5: pools[0].discovery.files[0].path: "" names no file`,
+		"      files: [{path: a.json, interval: 0s}]\n":      `:5: pools[0].discovery.files[0].interval: 0s is not above 0`,
+		"      files: [{path: a.json}, {path: a.json}]\n":    `:5: pools[0].discovery.files[1]: file:a.json is there already, by pools[0].discovery.files[0] in line 5`,
+		"      fils: [{path: a.json}]\n":                     `:5: pools[0].discovery.fils: unknown key "fils": did you mean files?`,
+		"      files: [{path: a.json, refresh: 1s}]\n":       `unknown key "refresh"`,
+		"      files:\n        - {path: \"*/targets.json\"}": `:6: pools[0].discovery.files[0].path: "*/targets.json": only the last element`,
+	} {
+		got := strings.Join(problems(t, discovering(sources)), "\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\n%s\nwant %s", sources, got, want)
+		}
+	}
+}
