@@ -68,21 +68,34 @@ type play struct {
 
 	mu     sync.Mutex
 	events []string
-	list   string
 	refuse error
+}
+
+func (p *play) refusal() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuse
+}
+
+func (p *play) refuseWith(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = err
 }
 
 func start(t *testing.T) *play {
 	t.Helper()
 	p := &play{a: newScript(), b: newScript()}
-	event := func(format string, args ...any) { p.events = append(p.events, fmt.Sprintf(format, args...)) }
+	event := func(format string, args ...any) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.events = append(p.events, fmt.Sprintf(format, args...))
+	}
 	p.Discovery = discovery.New(discovery.Options{
 		Sources: []discovery.Named{{Name: "static", Source: discovery.Static(specs("s"))}, {Name: "a", Source: p.a}, {Name: "b", Source: p.b}},
 		Apply: func(list []backends.Spec) error {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if p.refuse != nil {
-				return p.refuse
+			if err := p.refusal(); err != nil {
+				return err
 			}
 			var names []string
 			for _, s := range list {
@@ -92,8 +105,7 @@ func start(t *testing.T) *play {
 				}
 				names = append(names, name)
 			}
-			p.list = strings.Join(names, " ")
-			event("apply %s", p.list)
+			event("apply %s", strings.Join(names, " "))
 			return nil
 		},
 		Hooks: discovery.Hooks{
@@ -120,6 +132,8 @@ func start(t *testing.T) *play {
 func (p *play) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if diff := cmp.Diff(want, p.events); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -195,10 +209,10 @@ func TestWhoLeftIsForgottenAfterAMinute(t *testing.T) {
 func TestListThatIsRefusedIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
-		p.refuse = errors.New("full")
+		p.refuseWith(errors.New("full"))
 		p.a.say(nil, "b1")
 		p.expect(t, "refused: full", "a: b1:80 arrived")
-		p.refuse = nil
+		p.refuseWith(nil)
 		p.a.say(nil, "b1")
 		p.expect(t, "apply b1 s")
 	})
