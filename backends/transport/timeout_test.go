@@ -402,6 +402,17 @@ func TestForgetClosesIdleConnections(t *testing.T) {
 			t.Errorf("%d connections after Forget, want 0", open.Load())
 		}
 		text(t, post(t, f.Transport, b, "x")) // it may come back
+		f.Keep([]*backends.Backend{b})
+		synctest.Wait()
+		if open.Load() != 1 {
+			t.Errorf("%d connections of who is kept, want 1", open.Load())
+		}
+		f.Keep(nil)
+		synctest.Wait()
+		if open.Load() != 0 {
+			t.Errorf("%d connections of who is not kept, want 0", open.Load())
+		}
+		text(t, post(t, f.Transport, b, "x"))
 		f.Close()
 		synctest.Wait()
 		if open.Load() != 0 {

@@ -80,6 +80,20 @@ func (t *Transport) Forget(b *backends.Backend) {
 	}
 }
 
+// Keep forgets all backends but those in the list.
+func (t *Transport) Keep(list []*backends.Backend) {
+	present := make(map[*backends.Backend]bool, len(list))
+	for _, b := range list {
+		present[b] = true
+	}
+	t.pools.Range(func(b, _ any) bool {
+		if b := b.(*backends.Backend); !present[b] { //nolint:forcetypeassert // only backends are keys
+			t.Forget(b)
+		}
+		return true
+	})
+}
+
 // Close closes all unused connections and refuses requests from now on. Answers
 // under way go on to their end.
 func (t *Transport) Close() {

@@ -55,19 +55,11 @@ func (g *Gateway) discover(ctx context.Context) error {
 
 // apply makes a list the backends of a pool. Requests in flight on those that leave go on.
 func (g *Gateway) apply(p *router.Pool, specs []backends.Spec) error {
-	before := p.Backends()
-	served := takesRequests(before)
+	served := takesRequests(p.Backends())
 	if _, err := p.SetBackends(specs); err != nil {
 		return err
 	}
-	after := p.Backends()
-	for _, b := range before {
-		if !slices.Contains(after, b) {
-			g.transport.Forget(b)
-			g.silent.backends.Delete(b)
-		}
-	}
-	if served && !takesRequests(after) {
+	if served && !takesRequests(p.Backends()) {
 		g.logger.Warn("no backend of the pool is left", slog.String("pool", p.Name()))
 	}
 	return nil

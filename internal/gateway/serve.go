@@ -72,7 +72,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group, failed := errgroup.WithContext(work)
 	group.Go(func() error { return serve(g.server, g.listener) })
 	group.Go(func() error { return serve(g.adminServer, g.adminListener) })
-	group.Go(func() error { return g.poller.Run(failed, g.backends) })
+	group.Go(func() error { return g.poller.Run(failed, g.present) })
 	group.Go(func() error { return g.probe(failed) })
 	group.Go(func() error { return g.scrape(failed) })
 	group.Go(func() error { return g.discover(failed) })
@@ -155,6 +155,16 @@ func (g *Gateway) backends() []*backends.Backend {
 	for _, p := range g.router.Pools() {
 		all = append(all, p.Backends()...)
 	}
+	return all
+}
+
+// present lists the backends of all pools and lets go of what is kept for those that have
+// left. It is called once a second: who has just left may be asked something once more, and
+// what is kept then goes the next time.
+func (g *Gateway) present() []*backends.Backend {
+	all := g.backends()
+	g.silent.keep(all)
+	g.transport.Keep(all)
 	return all
 }
 

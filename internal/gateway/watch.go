@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/warmroute/warmroute/backends"
@@ -21,6 +22,16 @@ type silence struct {
 func (s *silence) answering(b *backends.Backend) bool {
 	_, silent := s.backends.Load(b)
 	return !silent
+}
+
+// keep forgets all backends but those in the list.
+func (s *silence) keep(list []*backends.Backend) {
+	s.backends.Range(func(b, _ any) bool {
+		if !slices.Contains(list, b.(*backends.Backend)) { //nolint:forcetypeassert // only backends are keys
+			s.backends.Delete(b)
+		}
+		return true
+	})
 }
 
 // healthHooks log what engines say they serve, and keep readiness true: ejection
