@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/internal/memhttp"
+
+	"github.com/warmroute/warmroute/backends"
 )
 
 // fleet is a network in memory with a transport that dials it. To be made inside a
