@@ -85,6 +85,9 @@ func (s *promised) old(before time.Time) []*promise {
 
 // expect takes in that another router has sent a prompt to a backend.
 func (r *reader) expect(c chain, of promiseOf, b *backend, clock conversion) {
+	if r.promised.open[of] != nil {
+		return // a writer that did not hear that it was done tells it twice
+	}
 	now := r.config.Now()
 	if r.clock.fleetNow() > c.last.after(promiseFor) || !r.promised.room(len(c.keys)) {
 		r.counts.ignored.Add(1)
@@ -96,9 +99,14 @@ func (r *reader) expect(c chain, of promiseOf, b *backend, clock conversion) {
 
 // ended takes in what came of a promise.
 func (r *reader) ended(e end, replica uint64) {
-	if p := r.promised.end(promiseOf{replica, e.promise}); p != nil && !e.kept {
+	p := r.promised.end(promiseOf{replica, e.promise})
+	if p == nil {
+		return
+	}
+	if !e.kept {
 		p.retract()
 	}
+	p.keys = nil // it stays in the order behind those that have not ended
 }
 
 // expire withdraws promises of which nothing more was heard.

@@ -51,6 +51,41 @@ func TestPromises(t *testing.T) {
 	}
 }
 
+// TestPromisesToldTwice: a writer that did not hear that its command was done does it again.
+// What is withdrawn then goes all the same, and nothing of it is held.
+func TestPromisesToldTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := prepare(t, "127.0.0.1:1") // it is not run
+		defer r.Close()
+		h := r.add("b1:80")
+		r.clock.measured.Store(&measurement{local: r.clock.now(), fleet: time.Now()})
+		reads := &reader{Index: r.Index, pool: r.holder(h).home, late: make(late), until: "0-0"}
+		hear := func(m *message) {
+			m.replica = 7
+			reads.take(redis.XMessage{ID: "1-0", Values: map[string]any{streamField: string(pack(m)[0])}})
+		}
+		promise := func(number kvindex.Promise, keys []kvindex.Key) *message {
+			return &message{chains: []chain{{backend: "b1:80", last: moment(time.Now().UnixMicro()), keys: keys, promise: number}}}
+		}
+		open, twice := prompt("open", 10), prompt("twice", 10)
+		hear(promise(1, open))
+		hear(promise(2, twice))
+		hear(promise(2, twice))
+		hear(&message{ends: []end{{promise: 2}}})
+		if got := r.depth(h, twice); got != 0 {
+			t.Errorf("%d blocks are there that were withdrawn", got)
+		}
+		if reads.promised.keys != 10 {
+			t.Errorf("%d keys are counted, want the 10 of the promise that is open", reads.promised.keys)
+		}
+		for _, p := range reads.promised.order[1:] {
+			if p.keys != nil {
+				t.Errorf("the keys of promise %d are held after its end", p.number)
+			}
+		}
+	})
+}
+
 // TestPromisesOfTheDead: what nobody keeps nor withdraws is believed for a time only, and
 // what comes that late is not believed at all.
 func TestPromisesOfTheDead(t *testing.T) {
