@@ -492,6 +492,12 @@ func TestParseModels(t *testing.T) {
 	}{
 		{`{"data":[]}`, []backends.Model{}},
 		{`{"data":[` + full + `]}`, []backends.Model{{ID: "lora-a", Adapter: true, JSON: []byte(full)}}},
+		{`{"data":[{"id":"a","parent":null},{"id":"b","parent":""},{"id":"c","parent":{"id":"a"}},{"id":"d","parent":7}]}`, []backends.Model{
+			{ID: "a", JSON: []byte(`{"id":"a","parent":null}`)},
+			{ID: "b", JSON: []byte(`{"id":"b","parent":""}`)},
+			{ID: "c", JSON: []byte(`{"id":"c","parent":{"id":"a"}}`)},
+			{ID: "d", JSON: []byte(`{"id":"d","parent":7}`)},
+		}},
 		{`{"data":[{"id":"a"},{"id":"a","x":1},{"id":""},{},7,null,{"id":3},{"id":"b"}]}`, []backends.Model{
 			{ID: "a", JSON: []byte(`{"id":"a"}`)}, {ID: "b", JSON: []byte(`{"id":"b"}`)},
 		}},

@@ -77,14 +77,15 @@ func parseModels(body []byte) ([]backends.Model, error) {
 	seen := make(map[string]bool, len(list.Data))
 	for _, raw := range list.Data {
 		var entry struct {
-			ID     string  `json:"id"`
-			Parent *string `json:"parent"` // of an adapter, the model that it adapts
+			ID     string `json:"id"`
+			Parent any    `json:"parent"` // of an adapter, the name of the model that it adapts
 		}
 		if json.Unmarshal(raw, &entry) != nil || entry.ID == "" || seen[entry.ID] {
 			continue
 		}
 		seen[entry.ID] = true
-		models = append(models, backends.Model{ID: entry.ID, Adapter: entry.Parent != nil, JSON: raw})
+		parent, _ := entry.Parent.(string)
+		models = append(models, backends.Model{ID: entry.ID, Adapter: parent != "", JSON: raw})
 	}
 	return models, nil
 }

@@ -148,9 +148,14 @@ func (s *state) adapters(v view) {
 		return
 	}
 	s.MaxAdapters = newest.count("max_lora")
+	known := map[string]bool{"": true}
 	for _, label := range []string{"running_lora_adapters", "waiting_lora_adapters"} {
 		for name := range strings.SplitSeq(newest.label(label), ",") {
-			if name = strings.TrimSpace(name); name != "" && !slices.Contains(s.Adapters, name) && len(s.Adapters) < maxAdapters {
+			if len(s.Adapters) == maxAdapters {
+				return
+			}
+			if name = strings.TrimSpace(name); !known[name] {
+				known[name] = true
 				s.Adapters = append(s.Adapters, name)
 			}
 		}
