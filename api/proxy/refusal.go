@@ -28,6 +28,7 @@ func (a *attempt) refused(resp *http.Response) {
 	if a.outcome.Blame == feedback.Overloaded {
 		a.outcome.RetryAfter = retryAfter(resp.Header, x.p.options.Now())
 	}
+	a.keepSession(resp.Header)
 	x.decisionHeaders(x.w.Header(), a)
 	x.refuse(refusedBy(a.d.Backend.ID, &Refusal{Status: resp.StatusCode, Header: resp.Header, Body: body[:min(len(body), keepRefusal)]}))
 }

@@ -64,8 +64,10 @@ func (x *exchange) followPrevious() {
 	if previous == "" {
 		return
 	}
-	if at := x.target.Pool.Pinned(x.p.pinKey(pinResponse, previous), x.record.Start); at != "" {
+	key := x.p.pinKey(pinResponse, previous)
+	if at := x.target.Pool.Pinned(key, x.record.Start); at != "" {
 		x.request.Pin, x.request.PinRequired = at, true
+		x.p.options.Router.Pin(x.target.Pool, key, at, x.record.Start) // it is in use
 	}
 }
 
@@ -111,6 +113,7 @@ func (x *exchange) storing(id string) (*router.Pool, *backends.Backend) {
 		at := pool.Pinned(key, x.record.Start)
 		for _, b := range pool.Backends() {
 			if b.ID == at {
+				x.p.options.Router.Pin(pool, key, at, x.record.Start) // it is in use
 				return pool, b
 			}
 		}

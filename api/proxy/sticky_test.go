@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmroute/warmroute/router"
 )
@@ -73,6 +74,46 @@ func TestSessions(t *testing.T) {
 		}
 	}
 	f.settled(n)
+}
+
+// TestStoredAnswersInUse: an answer that is read, or followed by another one, is remembered for
+// another day.
+func TestStoredAnswersInUse(t *testing.T) {
+	engines := make(map[string]http.HandlerFunc)
+	for _, name := range []string{"a", "b", "c"} {
+		engines[name+":80"] = func(w http.ResponseWriter, r *http.Request) {
+			id := "resp_" + name
+			if strings.Contains(r.URL.Path, "resp_") || strings.Contains(r.Header.Get("X-Turn"), "next") {
+				id = "resp_next"
+			}
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"id":"`+id+`","object":"response","status":"completed","output":[]}`)
+		}
+	}
+	for _, test := range []struct{ name, method, path, body string }{
+		{"read", "GET", "/v1/responses/%s", ""},
+		{"followed", "POST", "/v1/responses", `{"model":"m","input":"go on","previous_response_id":"%s"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			virtual(t, engines, nil, func(t *testing.T, f *fleet) {
+				first := f.send("POST", "/v1/responses", `{"model":"m","input":"hello"}`)
+				wantOK(t, first)
+				home := first.Header.Get("X-Warmroute-Backend")
+				id := "resp_" + strings.TrimSuffix(home, ":80")
+				fill := func(s string) string { return strings.Replace(s, "%s", id, 1) }
+				for range 3 {
+					time.Sleep(20 * time.Hour)
+					wantOK(t, f.send(test.method, fill(test.path), fill(test.body), "X-Turn", "next"))
+				}
+				time.Sleep(20 * time.Hour)
+				wantOK(t, f.send("GET", "/v1/responses/"+id, ""))
+				time.Sleep(25 * time.Hour)
+				if a := f.send("GET", "/v1/responses/"+id, ""); a.StatusCode != http.StatusNotFound {
+					t.Errorf("after a day without use: %d", a.StatusCode)
+				}
+			})
+		})
+	}
 }
 
 func TestSessionIDsThatAreNone(t *testing.T) {
