@@ -16,54 +16,60 @@ const (
 	// adapterSlots is how many adapters a backend is taken to hold at a time where its
 	// engine does not say.
 	adapterSlots = 8
-	// maxAdapters bounds the adapters of a pool that are remembered, the last used ones.
+	// maxAdapters bounds the adapters of a backend that are remembered, the last used ones.
 	maxAdapters = 4096
 )
 
-// adapterSets are the backends that lately got requests for each LoRA adapter of a pool:
-// they have it loaded, and its prompts cached. The zero value is ready; it is safe for
-// concurrent use.
-type adapterSets struct {
+// adapterUses are the LoRA adapters that a backend lately got requests for: it has them
+// loaded, and their prompts cached. The backends where an adapter is in use are its set. The
+// zero value is ready; it is safe for concurrent use.
+type adapterUses struct {
 	mu   sync.Mutex
-	sets *simplelru.LRU[string, []adapterPlace]
+	last *simplelru.LRU[string, time.Time] // when the backend last got a request for each
 }
 
-// adapterPlace is one backend of a set.
-type adapterPlace struct {
-	member *member
-	last   time.Time // when it last got a request for the adapter
+// add notes that the backend gets a request for an adapter.
+func (u *adapterUses) add(adapter string, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.last == nil {
+		u.last, _ = simplelru.NewLRU[string, time.Time](maxAdapters, nil) // the size is right
+	}
+	u.last.Add(adapter, now)
 }
 
-// used notes that a backend gets a request for an adapter.
-func (s *adapterSets) used(adapter string, m *member, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sets == nil {
-		s.sets, _ = simplelru.NewLRU[string, []adapterPlace](maxAdapters, nil) // the size is right
+// has reports whether the backend lately got a request for an adapter.
+func (u *adapterUses) has(adapter string, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.last == nil {
+		return false
 	}
-	set, _ := s.sets.Get(adapter)
-	if i := slices.IndexFunc(set, func(p adapterPlace) bool { return p.member == m }); i >= 0 {
-		set[i].last = now
-		return
-	}
-	set = slices.DeleteFunc(set, func(p adapterPlace) bool { return p.idle(now) })
-	s.sets.Add(adapter, append(set, adapterPlace{m, now}))
+	last, known := u.last.Peek(adapter)
+	return known && now.Sub(last) <= adapterIdle
 }
 
-func (p adapterPlace) idle(now time.Time) bool { return now.Sub(p.last) > adapterIdle }
-
-// gather moves the candidates of an adapter's set to the front of all and returns how many
-// they are.
-func (s *adapterSets) gather(adapter string, all []candidate, now time.Time) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sets == nil {
-		return 0
+// lately returns how many adapters the backend lately got requests for, and when it last got
+// one for that which it used longest ago. Those that are idle are forgotten.
+func (u *adapterUses) lately(now time.Time) (n int, oldest time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.last == nil {
+		return 0, oldest
 	}
-	set, _ := s.sets.Peek(adapter)
-	return front(all, func(c *candidate) bool {
-		return slices.ContainsFunc(set, func(p adapterPlace) bool { return p.member == c.member && !p.idle(now) })
-	})
+	for {
+		_, last, some := u.last.GetOldest()
+		if !some || now.Sub(last) <= adapterIdle {
+			return u.last.Len(), last
+		}
+		u.last.RemoveOldest()
+	}
+}
+
+// gather moves the candidates of the adapter's set to the front and returns how many they
+// are.
+func (v *view) gather() int {
+	return front(v.candidates, func(c *candidate) bool { return c.member.adapters.has(v.request.Model, v.request.Now) })
 }
 
 // front moves the candidates that pass to the front and returns how many they are.
@@ -80,63 +86,56 @@ func front(all []candidate, pass func(*candidate) bool) int {
 
 // room is how soon a backend makes room for another adapter.
 type room struct {
-	loaded bool      // it has it already, as its engine says
+	loaded int       // 2: it has it in use, as its metrics say; 1: it lists it; 0: neither
 	free   bool      // it has lately used fewer than it can hold
 	oldest time.Time // when it last used the one that it used longest ago
 }
 
-// room says how soon a backend makes room for an adapter.
-func (s *adapterSets) room(adapter string, m *member, now time.Time) room {
+// room says how soon a backend makes room for an adapter that it did not lately use.
+func (m *member) room(adapter string, now time.Time) room {
 	m.mu.Lock()
 	engine := m.engine
 	m.mu.Unlock()
-	r := room{loaded: slices.Contains(engine.Adapters, adapter)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	others := 0
-	if s.sets != nil {
-		for _, set := range s.sets.Values() {
-			for _, p := range set {
-				if p.member != m || p.idle(now) {
-					continue
-				}
-				if others++; others == 1 || p.last.Before(r.oldest) {
-					r.oldest = p.last
-				}
-			}
-		}
+	var r room
+	switch {
+	case slices.Contains(engine.Adapters, adapter):
+		r.loaded = 2
+	case m.lists(adapter):
+		r.loaded = 1
 	}
-	r.free = others < cmp.Or(engine.MaxAdapters, adapterSlots)
+	n, oldest := m.adapters.lately(now)
+	r.free, r.oldest = n < cmp.Or(engine.MaxAdapters, adapterSlots), oldest
 	return r
+}
+
+// lists reports whether the engine says that it serves a model.
+func (m *member) lists(model string) bool {
+	_, known := m.backend.Models()
+	return known && m.backend.Serves(model)
 }
 
 // before orders backends by how soon they make room: -1, 0 or 1.
 func (r room) before(o room) int {
 	switch {
 	case r.loaded != o.loaded:
-		return truth(o.loaded) - truth(r.loaded)
-	case r.free != o.free:
-		return truth(o.free) - truth(r.free)
-	case r.free:
+		return cmp.Compare(o.loaded, r.loaded)
+	case r.free && o.free:
 		return 0
-	}
-	return r.oldest.Compare(o.oldest)
-}
-
-func truth(b bool) int {
-	if b {
+	case r.free:
+		return -1
+	case o.free:
 		return 1
 	}
-	return 0
+	return r.oldest.Compare(o.oldest)
 }
 
 // preferAdapter chooses for a prompt of a LoRA adapter: as the strategy wants among those
 // who have it loaded; when they are all busy, one more loads it; and when nobody can, those
 // who have it come before the others still.
-func (v *view) preferAdapter(sets *adapterSets) choice {
-	adapter, now, all := v.request.Model, v.request.Now, v.candidates
+func (v *view) preferAdapter() choice {
+	all := v.candidates
 	defer func() { v.candidates = all }()
-	set := all[:sets.gather(adapter, all, now)]
+	set := all[:v.gather()]
 	if v.candidates = set[:front(set, v.hasTime)]; len(v.candidates) > 0 {
 		return strategies[v.config.Strategy](v)
 	}
@@ -145,7 +144,7 @@ func (v *view) preferAdapter(sets *adapterSets) choice {
 		reason = AdapterPlaced
 	}
 	v.candidates = all[len(set):]
-	if c := v.soonest(sets); c != nil {
+	if c := v.soonest(); c != nil {
 		return take(c, reason)
 	}
 	if v.candidates = set[:front(set, v.fits)]; len(v.candidates) == 0 {
@@ -159,7 +158,7 @@ func (v *view) hasTime(c *candidate) bool { return !c.full && c.load() <= v.mean
 
 // soonest is the candidate with time that makes room for the request's adapter soonest. Equal
 // ones go by rendezvous order of the adapter, so that routers agree.
-func (v *view) soonest(sets *adapterSets) *candidate {
+func (v *view) soonest() *candidate {
 	var best *candidate
 	var most room
 	key := kvindex.Key(hashID(v.request.Model))
@@ -168,7 +167,7 @@ func (v *view) soonest(sets *adapterSets) *candidate {
 		if !v.hasTime(c) {
 			continue
 		}
-		r := sets.room(v.request.Model, c.member, v.request.Now)
+		r := c.member.room(v.request.Model, v.request.Now)
 		if order := r.before(most); best == nil || order < 0 || order == 0 && v.higher(c, best, key, true) {
 			best, most = c, r
 		}

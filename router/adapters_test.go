@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 )
 
@@ -128,20 +129,108 @@ func TestAdapterThatMoves(t *testing.T) {
 	}
 }
 
-// TestAdapterSetsAreBounded: names come from requests where a pool learns its models.
-func TestAdapterSetsAreBounded(t *testing.T) {
-	var s adapterSets
-	m, now := new(member), time.Unix(2000, 0)
+// TestAdaptersThatAreLoadedOnDemand: an engine that has loaded an adapter lists it from then
+// on. The others may be asked for it all the same, when that one is busy or away.
+func TestAdaptersThatAreLoadedOnDemand(t *testing.T) {
+	now := time.Unix(2000, 0)
+	r := New(Options{Epoch: now})
+	s := spec("pool", []ModelSpec{{Name: "m"}, {Name: "lora", Adapter: true}}, "http://b1:80", "http://b2:80", "http://b3:80")
+	s.Config.ConcurrencyThreshold = 6
+	p, err := r.AddPool(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := backends.Model{ID: "m"}
+	for _, b := range p.Backends() {
+		b.SetModels([]backends.Model{base})
+	}
+	p.Backends()[2].SetModels([]backends.Model{base, {ID: "lora", Adapter: true}})
+	learned := adapterRequest(p, "lora", "doc", now)
+	learned.Adapter = false // it is not configured as one: who does not list it has not got it
+	if got := r.Alternatives(learned, 3); len(got) != 1 || got[0].ID != "b3:80" {
+		t.Errorf("an adapter that is not loaded on demand may go to %v", got)
+	}
+	load := make(map[string]int)
+	for n := range 3 * 6 {
+		d, err := r.Route(adapterRequest(p, "lora", fmt.Sprint("doc-", n), now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 && d.Backend.ID != "b3:80" {
+			t.Errorf("the first goes to %s, which does not list the adapter", d.Backend.ID)
+		}
+		load[d.Backend.ID]++
+	}
+	for _, b := range p.Backends() {
+		if load[b.ID] != 6 {
+			t.Errorf("%s has %d in flight, want 6", b.ID, load[b.ID])
+		}
+	}
+	for _, b := range p.Backends()[1:] {
+		b.Drain(true)
+	}
+	if d, err := r.Route(adapterRequest(p, "lora", "doc", now)); err != nil || d.Backend.ID != "b1:80" {
+		t.Errorf("while those that list it drain: %v, %v", d, err)
+	}
+}
+
+// TestAdapterUsesAreBounded: names come from requests where a pool learns its models.
+func TestAdapterUsesAreBounded(t *testing.T) {
+	var u adapterUses
+	now := time.Unix(2000, 0)
+	if n, _ := u.lately(now); n != 0 || u.has("0", now) {
+		t.Errorf("%d adapters before any", n)
+	}
 	for i := range 3 * maxAdapters {
-		s.used(fmt.Sprint(i), m, now.Add(time.Duration(i)))
+		u.add(fmt.Sprint(i), now.Add(time.Duration(i)))
 	}
-	if n := s.sets.Len(); n != maxAdapters {
-		t.Errorf("%d sets, want %d", n, maxAdapters)
+	if n, oldest := u.lately(now); n != maxAdapters || !oldest.Equal(now.Add(2*maxAdapters)) {
+		t.Errorf("%d adapters, the oldest of %v", n, oldest)
 	}
-	for i := range 100 {
-		s.used("one", new(member), now.Add(time.Duration(i)*adapterIdle))
+	if u.has("0", now) || !u.has(fmt.Sprint(2*maxAdapters), now) {
+		t.Error("the last used are not those that are remembered")
 	}
-	if set, _ := s.sets.Peek("one"); len(set) > 2 {
-		t.Errorf("%d backends in a set of which all but the last two are idle", len(set))
+	later := now.Add(adapterIdle + 3*maxAdapters - 2)
+	if u.has(fmt.Sprint(3*maxAdapters-3), later) || !u.has(fmt.Sprint(3*maxAdapters-1), later) {
+		t.Error("the idle are not those that are forgotten")
+	}
+	if n, _ := u.lately(later); n != 2 {
+		t.Errorf("%d adapters are not idle, want 2", n)
+	}
+}
+
+// BenchmarkAdapterPlaced is a request for an adapter that nobody has, on 64 backends of which
+// each has some. What that costs must not grow with how many adapters there are.
+func BenchmarkAdapterPlaced(b *testing.B) {
+	for _, adapters := range []int{0, 100, 4000} {
+		b.Run(fmt.Sprintf("adapters=%d", adapters), func(b *testing.B) {
+			now := time.Unix(2000, 0)
+			r := New(Options{Epoch: now})
+			var urls []string
+			for i := range 64 {
+				urls = append(urls, fmt.Sprintf("http://b%d:80", i))
+			}
+			p, err := r.AddPool(spec("pool", nil, urls...))
+			if err != nil {
+				b.Fatal(err)
+			}
+			members := *p.members.Load()
+			for i := range adapters {
+				for j := range 3 {
+					members[(i+j)%len(members)].adapters.add(fmt.Sprint("lora-", i), now)
+				}
+			}
+			req := adapterRequest(p, "new", "doc", now)
+			b.ReportAllocs()
+			for b.Loop() {
+				now = now.Add(adapterIdle / 10_000)
+				req.Model, req.Now = fmt.Sprint("new-", now.UnixNano()), now
+				d, err := r.Route(req)
+				if err != nil || d.Reason != AdapterPlaced {
+					b.Fatal(d, err)
+				}
+				r.Complete(d, feedback.Outcome{Now: now, Result: feedback.Success, FirstByte: true})
+			}
+		})
 	}
 }

@@ -7,7 +7,9 @@ package router
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 )
 
@@ -16,6 +18,19 @@ import (
 func TestRouteAllocatesOnlyTheDecision(t *testing.T) {
 	for _, adapter := range []bool{false, true} {
 		t.Run(fmt.Sprintf("adapter=%v", adapter), func(t *testing.T) { allocatesOnlyTheDecision(t, adapter) })
+	}
+}
+
+// TestRoomAllocatesNothing, however many adapters there are: one decision asks for that of
+// every backend.
+func TestRoomAllocatesNothing(t *testing.T) {
+	m, now := new(member), time.Unix(2000, 0)
+	m.backend = new(backends.Backend)
+	for i := range maxAdapters {
+		m.adapters.add(fmt.Sprint(i), now)
+	}
+	if got := testing.AllocsPerRun(100, func() { m.room("new", now) }); got > 0 {
+		t.Errorf("%v allocations, want 0", got)
 	}
 }
 

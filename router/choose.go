@@ -27,7 +27,7 @@ func (v *view) choose(p *Pool) (choice, error) {
 // prefer is what the strategy wants of the candidates.
 func (v *view) prefer(p *Pool) choice {
 	if len(v.candidates) > 1 && v.adapter {
-		return v.preferAdapter(&p.adapters)
+		return v.preferAdapter()
 	}
 	if len(v.candidates) > 1 {
 		return strategies[v.config.Strategy](v)

@@ -38,8 +38,8 @@ const (
 	// LeastBad: every backend is ejected or cooling, or does not answer probes; it comes back
 	// first.
 	LeastBad
-	// AdapterPlaced: nobody lately had requests for the prompt's LoRA adapter; it has it
-	// loaded, or makes room for it soonest.
+	// AdapterPlaced: nobody who can take the prompt lately had requests for its LoRA adapter;
+	// it has that loaded, or makes room for it soonest.
 	AdapterPlaced
 	// AdapterSpread: everybody who lately had requests for the adapter is busy; it has it
 	// loaded as well, or makes room for it soonest.
@@ -198,7 +198,7 @@ func (d *Decision) Explain() string {
 	case LeastBad:
 		return "every backend is ejected, cooling or out of touch: " + d.Backend.ID + " is the least bad"
 	case AdapterPlaced:
-		return fmt.Sprintf("no request for the adapter lately: %s has it loaded, or makes room for it soonest; %s", d.Backend.ID, load)
+		return fmt.Sprintf("nobody who can take it lately had requests for the adapter: %s has it loaded, or makes room for it soonest; %s", d.Backend.ID, load)
 	case AdapterSpread:
 		return fmt.Sprintf("everybody who lately had requests for the adapter is busy: %s has it loaded as well, or makes room for it soonest; %s", d.Backend.ID, load)
 	case Pinned:

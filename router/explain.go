@@ -138,7 +138,7 @@ func exclude(v *view, e *Explanation) {
 			continue
 		}
 		switch {
-		case !v.unlisted && !c.Backend.Serves(v.request.Model):
+		case !v.serves(c.Backend):
 			c.Excluded = "does not serve the model"
 		case v.request.tried(c.Backend):
 			c.Excluded = "failed this request"

@@ -14,13 +14,14 @@ import (
 
 // member is a backend with what the router keeps about it.
 type member struct {
-	backend *backends.Backend
-	holder  kvindex.Holder
-	hash    uint64 // of the id, for rendezvous
-	queue   feedback.PrefillQueue
-	recent  recent
-	peers   atomic.Pointer[peerSum] // nil: nothing
-	head    commonHead              // votes are cast under mu
+	backend  *backends.Backend
+	holder   kvindex.Holder
+	hash     uint64 // of the id, for rendezvous
+	queue    feedback.PrefillQueue
+	recent   recent
+	peers    atomic.Pointer[peerSum] // nil: nothing
+	head     commonHead              // votes are cast under mu
+	adapters adapterUses
 
 	corrector   feedback.Corrector
 	calibration feedback.Calibration

@@ -87,6 +87,29 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// TestSessionHookThatPanics: no slot is lost with it.
+func TestSessionHookThatPanics(t *testing.T) {
+	now := time.Unix(2000, 0)
+	r := New(Options{Epoch: now, Hooks: Hooks{Pinned: func(*Pool, PinKey, string, time.Time) { panic("hook") }}})
+	p, err := r.AddPool(spec("pool", nil, "http://b1:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := docRequest(p, "doc", now)
+	req.Session = 7
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the hook was not called")
+			}
+		}()
+		_, _ = r.Route(req)
+	}()
+	if n := p.Backends()[0].InFlight(); n != 0 {
+		t.Errorf("%d in flight, want 0", n)
+	}
+}
+
 // TestPinsAreTold: other routers hear of a pin when it is made or moves, and now and then
 // while it is used; what is older than what is known changes nothing.
 func TestPinsAreTold(t *testing.T) {

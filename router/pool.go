@@ -51,7 +51,6 @@ type Pool struct {
 	config   atomic.Pointer[Config]
 	members  atomic.Pointer[[]*member]
 	line     line
-	adapters adapterSets
 	pins     pins
 	units    feedback.Units
 

@@ -21,8 +21,8 @@ type Request struct {
 	// not serve it take no part.
 	Model string
 
-	// Adapter says that Model is a LoRA adapter, whatever engines say of it. Where none says
-	// that it has it, any may be asked to load it.
+	// Adapter says that Model is a LoRA adapter that any engine may be asked to load. Those
+	// that say that they have it come first.
 	Adapter bool
 
 	// Blocks are the block keys of the prompt; none when it has no usable prefix.

@@ -116,6 +116,7 @@ func (r *Router) Route(req *Request) (*Decision, error) {
 		}
 	}()
 	r.dispatch(d, req)
+	r.Pin(d.Pool, req.Session, d.Backend.ID, req.Now)
 	r.hooks.decided(d)
 	told = true
 	return d, nil
@@ -171,9 +172,8 @@ func (r *Router) decide(v *view, req *Request) (*Decision, error) {
 		if c.candidate.member.backend.Acquire(&d.slot, req.N, limit) {
 			d.describe(v, c)
 			d.id = mix(r.seed + r.ids.Add(1))
-			r.Pin(p, req.Session, d.Backend.ID, req.Now)
 			if v.adapter {
-				p.adapters.used(req.Model, d.member, req.Now)
+				d.member.adapters.add(req.Model, req.Now)
 			}
 			return d, nil
 		}

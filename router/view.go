@@ -61,7 +61,6 @@ type view struct {
 	prompt     int     // estimated tokens of the prompt
 	mean       float64 // load of a candidate
 	adapter    bool    // the prompt is one of a LoRA adapter
-	unlisted   bool    // which no engine says that it has: any may load it
 	leastBad   bool
 	head       int  // length of a common head of this prompt, in blocks; 0: it has none
 	unshared   bool // routers have to agree without hearing of each other
@@ -95,20 +94,19 @@ func (v *view) look(p *Pool, req *Request) *NoBackendError {
 	return nil
 }
 
-// identify finds out whether the prompt is one of a LoRA adapter, and who has that.
+// identify finds out whether the prompt is one of a LoRA adapter.
 func (v *view) identify(members []*member) {
-	lists := func(m *member) bool {
-		_, known := m.backend.Models()
-		return known && m.backend.Serves(v.request.Model)
-	}
-	v.unlisted = v.request.Adapter && !slices.ContainsFunc(members, lists)
 	v.adapter = v.request.Adapter ||
 		slices.ContainsFunc(members, func(m *member) bool { return m.backend.ServesAdapter(v.request.Model) })
 }
 
 // takesPart reports whether a member may take the request, its health aside.
-func (v *view) takesPart(m *member) bool {
-	return (v.unlisted || m.backend.Serves(v.request.Model)) && !v.request.tried(m.backend)
+func (v *view) takesPart(m *member) bool { return v.serves(m.backend) && !v.request.tried(m.backend) }
+
+// serves reports whether a backend has the request's model, or may load it: an engine that
+// loads adapters when it is asked for them lists no more than it was asked for.
+func (v *view) serves(b *backends.Backend) bool {
+	return v.request.Adapter || b.Serves(v.request.Model)
 }
 
 // returnsFirst is the least bad of the members that are ejected or cooling, or else do not
@@ -145,7 +143,7 @@ func (v *view) nobody(p *Pool, members []*member) *NoBackendError {
 	none := &NoBackendError{Pool: p.name, Model: v.request.Model, Total: len(members), RetryAfter: retryNoBackend}
 	for _, m := range members {
 		switch state := m.backend.State(v.request.Now); {
-		case !v.unlisted && !m.backend.Serves(v.request.Model):
+		case !v.serves(m.backend):
 			none.OtherModel++
 		case state == backends.Unreachable:
 			none.Unreachable++
