@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +55,9 @@ type Pool struct {
 	pins     pins
 	units    feedback.Units
 
-	mu sync.Mutex // serialises SetBackends and SetConfig
+	mu     sync.Mutex      // serialises changes of backends and configuration
+	listed []backends.Spec // by SetBackends; guarded by mu
+	added  []backends.Spec // by AddBackend; guarded by mu
 }
 
 func newPool(spec PoolSpec, index kvindex.Index) (*Pool, error) {
@@ -106,17 +109,72 @@ func (p *Pool) SetConfig(c Config) error {
 	return nil
 }
 
-// SetBackends replaces the pool's backends. Those that stay keep their load, state
-// and index; what is known of those that leave is dropped, while their requests in
-// flight go on. It returns the ids that were named more than once; on an error
-// nothing changes.
+// SetBackends replaces the pool's backends, but for those of [Pool.AddBackend]. Those that
+// stay keep their load, state and index; what is known of those that leave is dropped,
+// while their requests in flight go on. It returns the ids that were named more than once;
+// on an error nothing changes.
 func (p *Pool) SetBackends(specs []backends.Spec) (duplicates []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	duplicates, err = p.registry.Set(specs)
+	return p.setBackends(slices.Clone(specs), p.added)
+}
+
+// AddBackend adds a backend that stays, whatever [Pool.SetBackends] is told, until
+// [Pool.RemoveBackend], or changes the one that was added with its id. While SetBackends
+// names one of that id too, that one counts.
+func (p *Pool) AddBackend(spec backends.Spec) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id, err := idOf(spec)
+	if err != nil {
+		return err
+	}
+	_, err = p.setBackends(p.listed, append(without(p.added, id), spec))
+	return err
+}
+
+// RemoveBackend removes a backend that was added.
+func (p *Pool) RemoveBackend(id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := p.setBackends(p.listed, without(p.added, id))
+	return err
+}
+
+// idOf is the id that a backend has or would have.
+func idOf(spec backends.Spec) (string, error) {
+	_, address, err := backends.ParseURL(spec.URL)
+	return spec.ID(address), err
+}
+
+// without returns the specs that are not of a backend. The slice is a new one.
+func without(specs []backends.Spec, id string) []backends.Spec {
+	return slices.DeleteFunc(slices.Clone(specs), func(s backends.Spec) bool {
+		other, err := idOf(s)
+		return err == nil && other == id
+	})
+}
+
+// setBackends makes the pool's backends those that are listed, and of those that were added
+// the others. p.mu is held.
+func (p *Pool) setBackends(listed, added []backends.Spec) (duplicates []string, err error) {
+	ids := make(map[string]bool, len(listed))
+	for _, spec := range listed {
+		if id, err := idOf(spec); err == nil { // else it is refused below
+			ids[id] = true
+		}
+	}
+	all := slices.Clip(listed)
+	for _, spec := range added {
+		if id, err := idOf(spec); err != nil || !ids[id] {
+			all = append(all, spec)
+		}
+	}
+	duplicates, err = p.registry.Set(all)
 	if err != nil {
 		return nil, err
 	}
+	p.listed, p.added = listed, added
 	before := *p.members.Load()
 	known := make(map[*backends.Backend]*member, len(before))
 	named := make(map[string]*member, len(before))

@@ -307,6 +307,58 @@ func TestBackendThatLeaves(t *testing.T) {
 	}
 }
 
+// Backends that were added one by one stay whatever list is set, until they are removed.
+func TestAddBackend(t *testing.T) {
+	_, p := testPool(t, DefaultConfig(), 1)
+	at := func(url string, weight float64) backends.Spec {
+		return backends.Spec{URL: url, Rank: backends.NoRank, Weight: weight}
+	}
+	set := func(specs ...backends.Spec) {
+		t.Helper()
+		if duplicates, err := p.SetBackends(specs); err != nil || len(duplicates) > 0 {
+			t.Errorf("SetBackends: %v, %v", duplicates, err)
+		}
+	}
+	want := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, b := range p.Backends() {
+			got = append(got, fmt.Sprint(b.ID, " ", b.Weight()))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("backends %q, want %q", got, want)
+		}
+	}
+	set(at("http://a:80", 1))
+	for _, spec := range []backends.Spec{at("http://x:80", 2), at("http://y:80", 1), at("http://X:80/", 3)} {
+		if err := p.AddBackend(spec); err != nil {
+			t.Error(err)
+		}
+	}
+	want("a:80 1", "x:80 3", "y:80 1")
+	x := p.Backends()[1]
+	set(at("http://b:80", 1))
+	if want("b:80 1", "x:80 3", "y:80 1"); p.Backends()[1] != x {
+		t.Error("x is another one, although it stayed")
+	}
+	if err := p.RemoveBackend("y:80"); err != nil {
+		t.Error(err)
+	}
+	set(at("http://b:80", 1), at("http://x:80", 5))
+	want("b:80 1", "x:80 5") // what is listed counts
+	if err := p.RemoveBackend("x:80"); err != nil {
+		t.Error(err)
+	}
+	want("b:80 1", "x:80 5")
+	if err := p.AddBackend(at("ftp://z", 1)); err == nil {
+		t.Error("a URL that makes no sense was added")
+	}
+	if duplicates, err := p.SetBackends([]backends.Spec{at("http://b:80", 1), at("http://b:80", 2)}); err != nil || !slices.Equal(duplicates, []string{"b:80"}) {
+		t.Errorf("named twice: %v, %v", duplicates, err)
+	}
+	want("b:80 1")
+}
+
 func TestHooks(t *testing.T) {
 	var events []string
 	r := New(Options{Hooks: Hooks{

@@ -29,9 +29,9 @@ type AdminOptions struct {
 	// Follow returns access records as they come, how many were left out since it was last
 	// asked, and a function that ends it. Default: none ever come.
 	Follow func() (records <-chan feedback.Record, missed func() uint64, stop func())
-	// Changed is told how a pool is routed from now on, after an operator changed it. It is
-	// where the change would be passed on to other routers. May be nil.
-	Changed func(p *router.Pool, c router.Config)
+	// Settings keeps what operators change of how pools are routed, for other routers too;
+	// whoever has news of it calls [Admin.Adopt]. Default: it is kept until the process ends.
+	Settings Settings
 	// Logger gets a line for everything that an operator changes. Default: nothing is
 	// logged.
 	Logger *slog.Logger
@@ -45,6 +45,10 @@ type Admin struct {
 
 	mu  sync.Mutex          // orders changes: each reads what is there, and writes it back
 	own map[string]struct{} // keys of registered backends that are in their pools; guarded by mu
+	// configured is how pools were routed before anybody changed that; guarded by mu.
+	configured map[string]router.Config
+	settings   Settings
+	shared     bool // the settings are not only this router's
 }
 
 // The generated interface.
@@ -66,13 +70,19 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 			return nil, func() uint64 { return 0 }, func() {}
 		}
 	}
-	if o.Changed == nil {
-		o.Changed = func(*router.Pool, router.Config) {}
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Admin{options: o, own: make(map[string]struct{})}
+	a := &Admin{
+		options: o, own: make(map[string]struct{}), configured: make(map[string]router.Config),
+		settings: o.Settings, shared: o.Settings != nil,
+	}
+	if !a.shared {
+		a.settings = new(ownSettings)
+	}
+	for _, p := range o.Router.Pools() {
+		a.configured[p.Name()] = p.Config()
+	}
 	a.registered = newLeases(0, a.expire)
 	return a, nil
 }

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,15 +34,33 @@ type operator struct {
 	*world
 	warmroutev1connect.AdminServiceClient
 
-	admin *rpc.Admin
-	log   bytes.Buffer
-	told  []router.Config
-	live  chan feedback.Record
+	admin  *rpc.Admin
+	shared *board
+	log    bytes.Buffer
+	live   chan feedback.Record
+}
+
+// board is what two routers share.
+type board struct {
+	mu     sync.Mutex
+	values map[string]string
+}
+
+func (b *board) Set(_ string, values map[string]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.Copy(b.values, values)
+}
+
+func (b *board) Settings(string) map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.values)
 }
 
 func newOperator(t testing.TB, change ...func(*setup)) *operator {
 	t.Helper()
-	o := &operator{world: newWorld(t, change...), live: make(chan feedback.Record, 8)}
+	o := &operator{world: newWorld(t, change...), live: make(chan feedback.Record, 8), shared: &board{values: make(map[string]string)}}
 	missed := uint64(3)
 	var err error
 	o.admin, err = rpc.NewAdmin(rpc.AdminOptions{
@@ -51,8 +72,8 @@ func newOperator(t testing.TB, change ...func(*setup)) *operator {
 		Follow: func() (<-chan feedback.Record, func() uint64, func()) {
 			return o.live, func() uint64 { defer func() { missed = 0 }(); return missed }, func() {}
 		},
-		Changed: func(_ *router.Pool, c router.Config) { o.told = append(o.told, c) },
-		Logger:  slog.New(slog.NewJSONHandler(&o.log, nil)),
+		Settings: o.shared,
+		Logger:   slog.New(slog.NewJSONHandler(&o.log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +137,10 @@ func TestRegisterBackend(t *testing.T) {
 		for _, b := range o.pool.Backends() {
 			b.Drain(b.ID != "new:8000#2")
 		}
+		configured := o.pool.Backends()[:3]
+		if _, err := o.pool.SetBackends([]backends.Spec{configured[0].Spec(), configured[1].Spec(), configured[2].Spec()}); err != nil || len(o.pool.Backends()) != 4 {
+			t.Errorf("the list that is configured was read again: %v, %d backends", err, len(o.pool.Backends()))
+		}
 		d := o.route(ask(chat("m", "a")))
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
@@ -147,7 +172,6 @@ func TestAdminRefusals(t *testing.T) {
 		_, err := o.RegisterBackend(ctx, in)
 		return err
 	}
-	second := func(_ any, err error) error { return err }
 	for _, tc := range []struct {
 		err  error
 		code connect.Code
@@ -169,6 +193,10 @@ func TestAdminRefusals(t *testing.T) {
 		{second(o.ListDecisions(ctx, &v1.ListDecisionsRequest{Limit: 10_001})), connect.CodeInvalidArgument, "limit: 10001"},
 		{second(o.SetRoutingConfig(ctx, &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{Strategy: new("BEST")}})), connect.CodeInvalidArgument, `config: strategy: "BEST"`},
 		{second(o.SetRoutingConfig(ctx, &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{W: new(9.0)}})), connect.CodeInvalidArgument, "config: w: 9"},
+		{second(o.SetRoutingConfig(ctx, &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{W: new(math.NaN())}})), connect.CodeInvalidArgument, "config: w: NaN"},
+		{second(o.SetRoutingConfig(ctx, &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{Strategy: new("")}})), connect.CodeInvalidArgument, "config: strategy: is empty"},
+		{second(o.SetRoutingConfig(ctx, &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{PrefixLength: new(uint32(math.MaxUint32))}})), connect.CodeInvalidArgument, "config: prefix_length"},
+		{second(o.SetRoutingConfig(ctx, &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{}})), connect.CodeInvalidArgument, "config: changes nothing"},
 	} {
 		if codeOf(tc.err) != tc.code || !strings.Contains(tc.err.Error(), tc.text) {
 			t.Errorf("got %v, want %v about %s", tc.err, tc.code, tc.text)
@@ -203,7 +231,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Only what is named changes, it is logged, and whoever passes it on is told.
+// Only what is named changes, it is logged and shared, and can be taken back.
 func TestSetRoutingConfig(t *testing.T) {
 	o := newOperator(t)
 	change := &v1.RoutingConfig{Strategy: new(router.PrefixHash), PrefixLength: new(uint32(2048))}
@@ -212,28 +240,103 @@ func TestSetRoutingConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &v1.RoutingConfig{Strategy: new("PREFIX_HASH"), PrefixLength: new(uint32(2048)), ConcurrencyThreshold: new(uint32(128)), MinMatchRatio: new(0.25), W: new(2.0)}
-	if diff := cmp.Diff(want, out.GetConfig(), protocmp.Transform()); diff != "" || out.GetBefore().GetStrategy() != "PREFIX_AWARE" {
-		t.Errorf("before %v (-want +got):\n%s", out.GetBefore(), diff)
+	if diff := cmp.Diff(want, out.GetConfig(), protocmp.Transform()); diff != "" || out.GetBefore().GetStrategy() != "PREFIX_AWARE" || !out.GetShared() {
+		t.Errorf("before %v, shared %v (-want +got):\n%s", out.GetBefore(), out.GetShared(), diff)
 	}
 	got, err := o.GetRoutingConfig(t.Context(), &v1.GetRoutingConfigRequest{})
-	if err != nil || len(got.GetPools()) != 1 || cmp.Diff(want, got.GetPools()[0].GetConfig(), protocmp.Transform()) != "" {
-		t.Errorf("got %v, %v", got, err)
+	if diff := cmp.Diff([]*v1.PoolRouting{{Pool: "pool", Config: want, Changed: change}}, got.GetPools(), protocmp.Transform()); err != nil || diff != "" {
+		t.Errorf("got %v (-want +got):\n%s", err, diff)
 	}
 	if _, err := o.SetRoutingConfig(t.Context(), &v1.SetRoutingConfigRequest{Config: change}); err != nil {
 		t.Error(err)
 	}
-	if len(o.told) != 1 || o.told[0] != o.pool.Config() || len(o.logged()) != 1 {
-		t.Errorf("told %v, log %v", o.told, o.logged())
+	if diff := cmp.Diff(map[string]string{"strategy": "PREFIX_HASH", "prefix_length": "2048"}, o.shared.Settings("")); diff != "" || len(o.logged()) != 1 {
+		t.Errorf("log %v, shared (-want +got):\n%s", o.logged(), diff)
 	}
 	for _, part := range []string{"PREFIX_AWARE → PREFIX_HASH", `"prefix_length":"0 → 2048"`, `"pool":"pool"`, `"by":`} {
 		if !strings.Contains(o.log.String(), part) {
 			t.Errorf("the log has no %s: %s", part, o.log.String())
 		}
 	}
+	back, err := o.SetRoutingConfig(t.Context(), &v1.SetRoutingConfigRequest{Reset_: true, Config: &v1.RoutingConfig{W: new(3.0)}})
+	want.Strategy, want.PrefixLength, want.W = new("PREFIX_AWARE"), new(uint32(0)), new(3.0)
+	if diff := cmp.Diff(want, back.GetConfig(), protocmp.Transform()); err != nil || diff != "" {
+		t.Errorf("after the reset: %v (-want +got):\n%s", err, diff)
+	}
 }
 
-// Strategies change a hundred times under load: no request fails, none in flight is
-// disturbed, and each says by which it was decided.
+// What another router sets holds here too, as far as this version understands it, and goes
+// back to this router's own configuration.
+func TestAdopt(t *testing.T) {
+	o := newOperator(t, func(s *setup) { s.config.ConcurrencyThreshold = 77 })
+	o.shared.Set("", map[string]string{"strategy": "RANDOM", "concurrency_threshold": "20", "w": "lead", "colour": "blue", "min_match_ratio": "7"})
+	o.admin.Adopt("pool")
+	o.admin.Adopt("no such pool")
+	want := router.DefaultConfig()
+	want.Strategy, want.ConcurrencyThreshold = router.Random, 20
+	if diff := cmp.Diff(want, o.pool.Config()); diff != "" {
+		t.Errorf("adopted (-want +got):\n%s", diff)
+	}
+	if want := []string{"what was set makes no sense here", "routing changed"}; !slices.Equal(o.logged(), want) || !strings.Contains(o.log.String(), `"by":"another router"`) {
+		t.Errorf("log: %s", o.log.String())
+	}
+	o.shared.Set("", map[string]string{"strategy": "", "concurrency_threshold": "", "w": "", "min_match_ratio": ""})
+	o.admin.Adopt("pool")
+	want.Strategy, want.ConcurrencyThreshold = router.PrefixAware, 77
+	if diff := cmp.Diff(want, o.pool.Config()); diff != "" {
+		t.Errorf("taken back (-want +got):\n%s", diff)
+	}
+}
+
+// Strategies change a hundred times at 200 requests a second: none fails, each is decided by
+// the strategy of its moment and says so, and those in flight end as they would have.
+func TestSwitchingAtAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOperator(t)
+		c := o.client()
+		strategies := router.Strategies()
+		const switches, perSwitch, pace = 100, 40, 5 * time.Millisecond
+		var calls sync.WaitGroup
+		for i := range switches {
+			now := strategies[i%len(strategies)]
+			if _, err := o.SetRoutingConfig(t.Context(), &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{Strategy: &now}}); err != nil {
+				t.Error(err)
+			}
+			for n := range perSwitch {
+				calls.Go(func() {
+					d, err := c.Route(t.Context(), ask(short(fmt.Sprint(n%7))))
+					if err != nil || d.GetStrategy() != now {
+						t.Errorf("after switch %d to %s: %s decided, %v", i, now, d.GetStrategy(), err)
+						return
+					}
+					time.Sleep(time.Duration(n) * 10 * time.Millisecond) // some over the next two switches
+					if r, err := c.Report(t.Context(), answered(d.GetDecisionId())); err != nil || !r.GetAccepted() {
+						t.Errorf("report: %v, %v", r, err)
+					}
+				})
+				time.Sleep(pace)
+			}
+		}
+		calls.Wait()
+		by := make(map[string]int)
+		for _, r := range o.recorded() {
+			if r.Result != feedback.Success {
+				t.Errorf("%s ended as %v", r.DecisionID, r.Result)
+			}
+			by[r.Strategy]++
+		}
+		for _, s := range strategies {
+			if want := switches * perSwitch / len(strategies); by[s] != want {
+				t.Errorf("%d records of %s, want %d", by[s], s, want)
+			}
+		}
+		if o.inFlight() != 0 || len(o.logged()) != switches {
+			t.Errorf("%d in flight, %d lines in the log", o.inFlight(), len(o.logged()))
+		}
+	})
+}
+
+// The same as fast as it goes: no request fails, and each has a reason of its strategy.
 func TestSwitchingUnderLoad(t *testing.T) {
 	o := newOperator(t)
 	by := map[string][]string{
@@ -245,9 +348,7 @@ func TestSwitchingUnderLoad(t *testing.T) {
 	}
 	var load sync.WaitGroup
 	stop := make(chan struct{})
-	seen := make([]map[string]int, 4)
-	for i := range seen {
-		seen[i] = make(map[string]int)
+	for range 4 {
 		load.Go(func() {
 			for n := 0; ; n++ {
 				select {
@@ -263,7 +364,6 @@ func TestSwitchingUnderLoad(t *testing.T) {
 				if !strings.Contains(" "+strings.Join(by[d.GetStrategy()], " ")+" ", " "+d.GetReason()+" ") {
 					t.Errorf("%s decided for the reason %s", d.GetStrategy(), d.GetReason())
 				}
-				seen[i][d.GetStrategy()]++
 				if r, err := o.service.Report(context.Background(), answered(d.GetDecisionId())); err != nil || !r.GetAccepted() {
 					t.Errorf("report: %v, %v", r, err)
 				}

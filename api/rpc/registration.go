@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -41,11 +42,10 @@ func (a *Admin) RegisterBackend(ctx context.Context, in *v1.RegisterBackendReque
 	defer a.mu.Unlock()
 	key := registrationKey(p, id)
 	_, again := a.own[key]
-	specs := specsWithout(p, id)
-	if !again && len(specs) < len(p.Backends()) {
+	if !again && has(p, id) {
 		return nil, failure(&takenError{id})
 	}
-	if _, err := p.SetBackends(append(specs, spec)); err != nil {
+	if err := p.AddBackend(spec); err != nil {
 		return nil, failure(err)
 	}
 	deadline := time.Now().Add(lease)
@@ -81,15 +81,9 @@ func specOf(in *v1.RegisterBackendRequest) (backends.Spec, string, error) {
 // maxWeight is the largest weight of a backend.
 const maxWeight = 1000.0
 
-// specsWithout describes the backends of a pool as they are now, but one.
-func specsWithout(p *router.Pool, id string) []backends.Spec {
-	var specs []backends.Spec
-	for _, b := range p.Backends() {
-		if b.ID != id {
-			specs = append(specs, b.Spec())
-		}
-	}
-	return specs
+// has reports whether a pool has a backend.
+func has(p *router.Pool, id string) bool {
+	return slices.ContainsFunc(p.Backends(), func(b *backends.Backend) bool { return b.ID == id })
 }
 
 // DeregisterBackend implements the generated interface.
@@ -121,7 +115,7 @@ func (a *Admin) leave(p *router.Pool, id string) {
 		return
 	}
 	delete(a.own, key)
-	if _, err := p.SetBackends(specsWithout(p, id)); err != nil { // they were all valid before
+	if err := p.RemoveBackend(id); err != nil { // the others were all valid before
 		a.options.Logger.Error("backend cannot be removed", slog.String("pool", p.Name()), slog.String("backend", id), slog.String("error", err.Error()))
 	}
 }

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -17,7 +18,10 @@ func (a *Admin) GetRoutingConfig(_ context.Context, in *v1.GetRoutingConfigReque
 	}
 	out := new(v1.GetRoutingConfigResponse)
 	for _, p := range pools {
-		out.Pools = append(out.Pools, &v1.PoolRouting{Pool: p.Name(), Config: routing(p.Config())})
+		config := p.Config()
+		out.Pools = append(out.Pools, &v1.PoolRouting{
+			Pool: p.Name(), Config: routing(config), Changed: routingSet(config, a.settings.Settings(p.Name())),
+		})
 	}
 	return out, nil
 }
@@ -28,51 +32,72 @@ func (a *Admin) SetRoutingConfig(ctx context.Context, in *v1.SetRoutingConfigReq
 	if err != nil {
 		return nil, failure(err)
 	}
+	change, err := changeOf(in, p.Config())
+	if err != nil {
+		return nil, failure(err)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := p.Config()
-	after := changed(before, in.GetConfig())
-	if err := p.SetConfig(after); err != nil {
-		return nil, failure(invalid("config", "%v", err))
-	}
+	before, after := a.route(p, joined(a.settings.Settings(p.Name()), change))
+	a.settings.Set(p.Name(), change)
 	if after != before {
 		a.audit(ctx, "routing changed", append([]slog.Attr{slog.String("pool", p.Name())}, differences(before, after)...)...)
-		a.options.Changed(p, after)
 	}
-	return &v1.SetRoutingConfigResponse{Before: routing(before), Config: routing(after)}, nil
+	return &v1.SetRoutingConfigResponse{Before: routing(before), Config: routing(after), Shared: a.shared}, nil
 }
 
-// routing describes how a pool is routed.
-func routing(c router.Config) *v1.RoutingConfig {
-	return &v1.RoutingConfig{
-		Strategy:             new(c.Strategy),
-		PrefixLength:         new(count(c.PrefixLength)),
-		ConcurrencyThreshold: new(count(c.ConcurrencyThreshold)),
-		MinMatchRatio:        new(c.MinMatchRatio),
-		W:                    new(c.W),
+// changeOf checks a change and returns what it sets.
+func changeOf(in *v1.SetRoutingConfigRequest, now router.Config) (map[string]string, error) {
+	config := in.GetConfig()
+	if config != nil && config.Strategy != nil && config.GetStrategy() == "" {
+		return nil, invalid("config", "strategy: is empty")
 	}
+	values := valuesOf(config)
+	if len(values) == 0 && !in.GetReset_() {
+		return nil, invalid("config", "changes nothing: set a field of it, or reset")
+	}
+	if _, err := withSettings(now, now, values); err != nil {
+		return nil, invalid("config", "%v", err)
+	}
+	change := make(map[string]string)
+	for _, s := range settable {
+		if in.GetReset_() {
+			change[s.name] = ""
+		}
+		if text := values[s.name]; text != "" {
+			change[s.name] = text
+		}
+	}
+	return change, nil
 }
 
-// changed is a configuration with a change made to it.
-func changed(c router.Config, change *v1.RoutingConfig) router.Config {
-	if change == nil {
-		return c
+// route has a pool routed as was set, and as configured where nothing was. a.mu is held.
+func (a *Admin) route(p *router.Pool, values map[string]string) (before, after router.Config) {
+	configured, known := a.configured[p.Name()]
+	before = p.Config()
+	if !known {
+		configured = before
+		a.configured[p.Name()] = before
 	}
-	set(&c.Strategy, change.Strategy)
-	set(&c.MinMatchRatio, change.MinMatchRatio)
-	set(&c.W, change.W)
-	if n := change.PrefixLength; n != nil {
-		c.PrefixLength = int(*n)
+	after, err := withSettings(before, configured, values)
+	if err := errors.Join(err, p.SetConfig(after)); err != nil { // whoever set it knows something that this version does not
+		a.options.Logger.Warn("what was set makes no sense here", slog.String("pool", p.Name()), slog.String("error", err.Error()))
 	}
-	if n := change.ConcurrencyThreshold; n != nil {
-		c.ConcurrencyThreshold = int(*n)
-	}
-	return c
+	return before, after
 }
 
-func set[T any](value, change *T) {
-	if change != nil {
-		*value = *change
+// Adopt takes in that another router has set something in a pool.
+func (a *Admin) Adopt(pool string) {
+	p := a.options.Router.Find(pool)
+	if p == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before, after := a.route(p, a.settings.Settings(pool))
+	if after != before {
+		attrs := []slog.Attr{slog.String("pool", pool), slog.String("by", "another router")}
+		a.audit(context.Background(), "routing changed", append(attrs, differences(before, after)...)...)
 	}
 }
 

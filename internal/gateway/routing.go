@@ -29,15 +29,29 @@ func newRouting(o Options, g *Gateway, forward *proxy.Proxy, random func() uint6
 	})
 }
 
-// newOperators makes the admin service.
+// newOperators makes the admin service. What operators set is shared like the index.
 func newOperators(o Options, g *Gateway) (*rpc.Admin, error) {
-	return rpc.NewAdmin(rpc.AdminOptions{
+	options := rpc.AdminOptions{
 		Router: g.router,
 		Hits:   func(pool string) *v1.PoolHits { return poolHits(pool, g.telemetry.Hits(pool)) },
 		Recent: g.telemetry.Recent,
 		Follow: g.telemetry.Follow,
 		Logger: o.Logger,
-	})
+	}
+	if g.shared == nil {
+		return rpc.NewAdmin(options)
+	}
+	options.Settings = g.shared
+	operators, err := rpc.NewAdmin(options)
+	if err != nil {
+		return nil, err
+	}
+	var pools []string
+	for _, p := range g.router.Pools() {
+		pools = append(pools, p.Name())
+	}
+	g.shared.ShareSettings(pools, operators.Adopt)
+	return operators, nil
 }
 
 // adminSurfaces returns what the admin port serves.

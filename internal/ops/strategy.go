@@ -2,16 +2,18 @@ package ops
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/warmroute/warmroute/internal/cli"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
+	"github.com/warmroute/warmroute/router"
 )
 
 func newStrategy() *cobra.Command {
 	cmd := group("strategy", "Show or change how the pools of a running router are routed")
-	cmd.AddCommand(newGetStrategy(), newSetStrategy())
+	cmd.AddCommand(newGetStrategy(), newSetStrategy(), newResetStrategy())
 	return cmd
 }
 
@@ -29,22 +31,46 @@ func newGetStrategy() *cobra.Command {
 			return c.failed(err)
 		}
 		return c.show(out, func(t *table) {
-			t.row("POOL", "STRATEGY", "PREFIX LENGTH", "CONCURRENCY THRESHOLD", "MIN MATCH RATIO", "W")
+			t.row("POOL", "SETTING", "VALUE", "FROM")
 			for _, p := range out.GetPools() {
-				t.row(append([]any{p.GetPool()}, settings(p.GetConfig())...)...)
+				now, changed := settings(p.GetConfig()), settings(p.GetChanged())
+				for i, one := range now {
+					from := "configuration"
+					if changed[i].value != "" {
+						from = "strategy set"
+					}
+					t.row(p.GetPool(), one.name, one.value, from)
+				}
 			}
 		})
 	}
 	return cmd
 }
 
-// settings are the cells of how a pool is routed.
-func settings(c *v1.RoutingConfig) []any {
-	length := fmt.Sprint(c.GetPrefixLength())
-	if c.GetPrefixLength() == 0 {
+// setting is one of how a pool is routed, by its name in the configuration; its value is
+// empty where it is not there.
+type setting struct{ name, value string }
+
+// settings are how a pool is routed, always the same ones.
+func settings(c *v1.RoutingConfig) []setting {
+	length := text(c.PrefixLength)
+	if length == "0" {
 		length = "default"
 	}
-	return []any{c.GetStrategy(), length, c.GetConcurrencyThreshold(), c.GetMinMatchRatio(), c.GetW()}
+	return []setting{
+		{"strategy", c.GetStrategy()},
+		{"prefix_length", length},
+		{"concurrency_threshold", text(c.ConcurrencyThreshold)},
+		{"min_match_ratio", text(c.MinMatchRatio)},
+		{"w", text(c.W)},
+	}
+}
+
+func text[T any](value *T) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(*value)
 }
 
 func newSetStrategy() *cobra.Command {
@@ -53,7 +79,13 @@ func newSetStrategy() *cobra.Command {
 	var ratio, w float64
 	cmd := &cobra.Command{
 		Use:   "set [STRATEGY]",
-		Short: "Change how a pool is routed, from the next decision on, until the router ends",
+		Short: "Change how a pool is routed, from the next decision on",
+		Long: `Change how a pool is routed, from the next decision on. Requests in flight are not
+touched, and what is not named stays as it is.
+
+Routers that share Redis all follow within two seconds, and those that start later
+too; of changes to one setting the latest counts. Without Redis a change lasts until
+the router ends. The strategies are ` + strings.Join(router.Strategies(), ",\n") + ".",
 		Example: `  warmroute strategy set LEAST_EXPECTED_TTFT
   warmroute strategy set --pool chat --concurrency-threshold 64`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -71,13 +103,11 @@ func newSetStrategy() *cobra.Command {
 	flags.Float64Var(&ratio, "min-match-ratio", 0, "a holder has at least the part `R` of a prompt")
 	flags.Float64Var(&w, "w", 0, "weigh uncached tokens `W` times those queued")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if err := c.check(); err != nil {
-			return err
-		}
 		change := new(v1.RoutingConfig)
 		if len(args) > 0 {
 			change.Strategy = &args[0]
 		}
+		nothing := len(args) == 0
 		for name, set := range map[string]func(){
 			"prefix-length":         func() { change.PrefixLength = &length },
 			"concurrency-threshold": func() { change.ConcurrencyThreshold = &threshold },
@@ -86,17 +116,51 @@ func newSetStrategy() *cobra.Command {
 		} {
 			if flags.Changed(name) {
 				set()
+				nothing = false
 			}
 		}
-		out, err := c.admin().SetRoutingConfig(cmd.Context(), &v1.SetRoutingConfigRequest{Pool: pool, Config: change})
-		if err != nil {
-			return c.failed(err)
+		if nothing {
+			return cli.BadUsage(fmt.Errorf("nothing is to change: name a strategy or a setting (see %s --help)", cmd.CommandPath()))
 		}
-		return c.show(out, func(t *table) {
-			t.row("", "STRATEGY", "PREFIX LENGTH", "CONCURRENCY THRESHOLD", "MIN MATCH RATIO", "W")
-			t.row(append([]any{"before"}, settings(out.GetBefore())...)...)
-			t.row(append([]any{"now"}, settings(out.GetConfig())...)...)
-		})
+		return c.setRouting(&v1.SetRoutingConfigRequest{Pool: pool, Config: change})
 	}
 	return cmd
+}
+
+func newResetStrategy() *cobra.Command {
+	var pool string
+	cmd := &cobra.Command{
+		Use:   "reset",
+		Short: "Route a pool as it is configured again, whatever was set",
+		Args:  cli.NoArgs,
+	}
+	c := withAdmin(cmd)
+	cmd.Flags().StringVar(&pool, "pool", "", "change the pool `NAME`")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return c.setRouting(&v1.SetRoutingConfigRequest{Pool: pool, Reset_: true})
+	}
+	return cmd
+}
+
+// setRouting changes how a pool is routed, and shows what was different before.
+func (c *call) setRouting(in *v1.SetRoutingConfigRequest) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	out, err := c.admin().SetRoutingConfig(c.cmd.Context(), in)
+	if err != nil {
+		return c.failed(err)
+	}
+	return c.show(out, func(t *table) {
+		t.row("SETTING", "BEFORE", "NOW")
+		before := settings(out.GetBefore())
+		for i, now := range settings(out.GetConfig()) {
+			t.row(now.name, before[i].value, now.value)
+		}
+		lasts := "This lasts until the router ends: it shares no Redis with others."
+		if out.GetShared() {
+			lasts = "All routers that share Redis follow, and those that start later."
+		}
+		fmt.Fprintf(t.w, "\n%s\n", lasts)
+	})
 }

@@ -34,6 +34,8 @@ type Index struct {
 	own     atomic.Pointer[ownReport]
 	counts  counts
 
+	settings settings
+
 	holders atomic.Pointer[[]*backend] // by kvindex.Holder, nil where free; replaced whole
 
 	registering sync.Mutex // held by Add and Drop, which may take the memory long

@@ -35,8 +35,9 @@ type keeper struct {
 
 	started                 time.Time
 	clockAt, poolAt, listAt time.Time // when each was last done
-	pools                   int       // how many there were at the last turn
-	next                    int       // number of the set to look at
+	settingsAt              time.Time
+	pools                   int // how many there were at the last turn
+	next                    int // number of the set to look at
 }
 
 // keep runs the keeper until ctx ends.
@@ -48,10 +49,18 @@ func (x *Index) keep(ctx context.Context) {
 		k.turn(ctx)
 		select {
 		case <-ctx.Done():
+			k.leave(ctx)
 			return
 		case <-tick.C:
 		}
 	}
+}
+
+// leave writes what was set last, if that is quick.
+func (k *keeper) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	k.shareSettings(ctx, k.config.Now())
 }
 
 // turn does what is due. What fails is left to the next time: one part of a cluster may be
@@ -78,6 +87,7 @@ func (k *keeper) turn(ctx context.Context) {
 	if due(&k.listAt, listEvery) {
 		_ = k.list(ctx)
 	}
+	k.shareSettings(ctx, now)
 	k.lookAtSets(ctx)
 }
 

@@ -45,10 +45,10 @@ func placeOf(name string) place {
 
 // names makes the names of keys. Those of one pool and shard, and those of a pool that
 // belong to no shard, share a hash tag.
-type names struct{ prefix string }
+type names struct{ namespace, prefix string }
 
 func newNames(namespace string) names {
-	return names{prefix: fmt.Sprintf("%s:%d:", namespace, kvindex.KeyVersion)}
+	return names{namespace: namespace, prefix: fmt.Sprintf("%s:%d:", namespace, kvindex.KeyVersion)}
 }
 
 // backends is a sorted set of all backends of all pools, by when a router last had them.
@@ -88,6 +88,12 @@ func (n names) trimmed(pool string) string { return n.ofPool(pool, "trimmed") }
 
 // epoch holds a random value that is gone when Redis was emptied.
 func (n names) epoch(pool string) string { return n.ofPool(pool, "epoch") }
+
+// settings is a sorted set of what operators have set in a pool, by when. It has no version
+// of block keys in its name: what was set holds for routers of all versions.
+func (n names) settings(pool string) string {
+	return n.namespace + ":settings:{" + escaped.Replace(pool) + "}"
+}
 
 // member is a block's name in its set: the key in eight bytes.
 func member(key kvindex.Key) string {

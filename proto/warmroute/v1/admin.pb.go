@@ -814,7 +814,9 @@ type PoolRouting struct {
 	// The pool.
 	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	// How it is routed, all fields set.
-	Config        *RoutingConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	Config *RoutingConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	// What of it was set by SetRoutingConfig. Absent fields are as configured.
+	Changed       *RoutingConfig `protobuf:"bytes,3,opt,name=changed,proto3" json:"changed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -859,6 +861,13 @@ func (x *PoolRouting) GetPool() string {
 func (x *PoolRouting) GetConfig() *RoutingConfig {
 	if x != nil {
 		return x.Config
+	}
+	return nil
+}
+
+func (x *PoolRouting) GetChanged() *RoutingConfig {
+	if x != nil {
+		return x.Changed
 	}
 	return nil
 }
@@ -961,7 +970,9 @@ type SetRoutingConfigRequest struct {
 	// The pool.
 	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	// What changes.
-	Config        *RoutingConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	Config *RoutingConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	// Whether what was set before goes back to the configuration, except what config sets.
+	Reset_        bool `protobuf:"varint,3,opt,name=reset,proto3" json:"reset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1010,13 +1021,22 @@ func (x *SetRoutingConfigRequest) GetConfig() *RoutingConfig {
 	return nil
 }
 
+func (x *SetRoutingConfigRequest) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
+}
+
 // SetRoutingConfigResponse is how the pool is routed now.
 type SetRoutingConfigResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How it was routed before.
 	Before *RoutingConfig `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
 	// How it is routed from now on.
-	Config        *RoutingConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	Config *RoutingConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	// Whether other routers follow. If not, the change lasts until the process ends.
+	Shared        bool `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1063,6 +1083,13 @@ func (x *SetRoutingConfigResponse) GetConfig() *RoutingConfig {
 		return x.Config
 	}
 	return nil
+}
+
+func (x *SetRoutingConfigResponse) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
 }
 
 // GetHitReportRequest asks what became of prompt tokens.
@@ -2081,20 +2108,23 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\x0e_prefix_lengthB\x18\n" +
 	"\x16_concurrency_thresholdB\x12\n" +
 	"\x10_min_match_ratioB\x04\n" +
-	"\x02_w\"V\n" +
+	"\x02_w\"\x8d\x01\n" +
 	"\vPoolRouting\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x123\n" +
-	"\x06config\x18\x02 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06config\"-\n" +
+	"\x06config\x18\x02 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06config\x125\n" +
+	"\achanged\x18\x03 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\achanged\"-\n" +
 	"\x17GetRoutingConfigRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\"K\n" +
 	"\x18GetRoutingConfigResponse\x12/\n" +
-	"\x05pools\x18\x01 \x03(\v2\x19.warmroute.v1.PoolRoutingR\x05pools\"b\n" +
+	"\x05pools\x18\x01 \x03(\v2\x19.warmroute.v1.PoolRoutingR\x05pools\"x\n" +
 	"\x17SetRoutingConfigRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x123\n" +
-	"\x06config\x18\x02 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06config\"\x84\x01\n" +
+	"\x06config\x18\x02 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06config\x12\x14\n" +
+	"\x05reset\x18\x03 \x01(\bR\x05reset\"\x9c\x01\n" +
 	"\x18SetRoutingConfigResponse\x123\n" +
 	"\x06before\x18\x01 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06before\x123\n" +
-	"\x06config\x18\x02 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06config\")\n" +
+	"\x06config\x18\x02 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06config\x12\x16\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\")\n" +
 	"\x13GetHitReportRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\"D\n" +
 	"\x14GetHitReportResponse\x12,\n" +
@@ -2233,49 +2263,50 @@ var file_warmroute_v1_admin_proto_depIdxs = []int32{
 	31, // 2: warmroute.v1.RegisterBackendRequest.lease:type_name -> google.protobuf.Duration
 	30, // 3: warmroute.v1.RegisterBackendResponse.lease_deadline:type_name -> google.protobuf.Timestamp
 	11, // 4: warmroute.v1.PoolRouting.config:type_name -> warmroute.v1.RoutingConfig
-	12, // 5: warmroute.v1.GetRoutingConfigResponse.pools:type_name -> warmroute.v1.PoolRouting
-	11, // 6: warmroute.v1.SetRoutingConfigRequest.config:type_name -> warmroute.v1.RoutingConfig
-	11, // 7: warmroute.v1.SetRoutingConfigResponse.before:type_name -> warmroute.v1.RoutingConfig
-	11, // 8: warmroute.v1.SetRoutingConfigResponse.config:type_name -> warmroute.v1.RoutingConfig
-	19, // 9: warmroute.v1.GetHitReportResponse.pools:type_name -> warmroute.v1.PoolHits
-	21, // 10: warmroute.v1.PoolHits.total:type_name -> warmroute.v1.Hits
-	20, // 11: warmroute.v1.PoolHits.backends:type_name -> warmroute.v1.BackendHits
-	21, // 12: warmroute.v1.BackendHits.hits:type_name -> warmroute.v1.Hits
-	24, // 13: warmroute.v1.GetIndexStatsResponse.backends:type_name -> warmroute.v1.IndexStats
-	30, // 14: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
-	29, // 15: warmroute.v1.ListDecisionsResponse.decisions:type_name -> warmroute.v1.DecisionRecord
-	29, // 16: warmroute.v1.WatchDecisionsResponse.decision:type_name -> warmroute.v1.DecisionRecord
-	30, // 17: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
-	31, // 18: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
-	31, // 19: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
-	32, // 20: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
-	0,  // 21: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
-	3,  // 22: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
-	5,  // 23: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
-	7,  // 24: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
-	9,  // 25: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
-	13, // 26: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
-	15, // 27: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
-	17, // 28: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
-	22, // 29: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
-	25, // 30: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
-	27, // 31: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
-	1,  // 32: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
-	4,  // 33: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
-	6,  // 34: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
-	8,  // 35: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
-	10, // 36: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
-	14, // 37: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
-	16, // 38: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
-	18, // 39: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
-	23, // 40: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
-	26, // 41: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
-	28, // 42: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
-	32, // [32:43] is the sub-list for method output_type
-	21, // [21:32] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	11, // 5: warmroute.v1.PoolRouting.changed:type_name -> warmroute.v1.RoutingConfig
+	12, // 6: warmroute.v1.GetRoutingConfigResponse.pools:type_name -> warmroute.v1.PoolRouting
+	11, // 7: warmroute.v1.SetRoutingConfigRequest.config:type_name -> warmroute.v1.RoutingConfig
+	11, // 8: warmroute.v1.SetRoutingConfigResponse.before:type_name -> warmroute.v1.RoutingConfig
+	11, // 9: warmroute.v1.SetRoutingConfigResponse.config:type_name -> warmroute.v1.RoutingConfig
+	19, // 10: warmroute.v1.GetHitReportResponse.pools:type_name -> warmroute.v1.PoolHits
+	21, // 11: warmroute.v1.PoolHits.total:type_name -> warmroute.v1.Hits
+	20, // 12: warmroute.v1.PoolHits.backends:type_name -> warmroute.v1.BackendHits
+	21, // 13: warmroute.v1.BackendHits.hits:type_name -> warmroute.v1.Hits
+	24, // 14: warmroute.v1.GetIndexStatsResponse.backends:type_name -> warmroute.v1.IndexStats
+	30, // 15: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
+	29, // 16: warmroute.v1.ListDecisionsResponse.decisions:type_name -> warmroute.v1.DecisionRecord
+	29, // 17: warmroute.v1.WatchDecisionsResponse.decision:type_name -> warmroute.v1.DecisionRecord
+	30, // 18: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
+	31, // 19: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
+	31, // 20: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
+	32, // 21: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
+	0,  // 22: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
+	3,  // 23: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
+	5,  // 24: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
+	7,  // 25: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
+	9,  // 26: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
+	13, // 27: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
+	15, // 28: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
+	17, // 29: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
+	22, // 30: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
+	25, // 31: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
+	27, // 32: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
+	1,  // 33: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
+	4,  // 34: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
+	6,  // 35: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
+	8,  // 36: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
+	10, // 37: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
+	14, // 38: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
+	16, // 39: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
+	18, // 40: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
+	23, // 41: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
+	26, // 42: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
+	28, // 43: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
+	33, // [33:44] is the sub-list for method output_type
+	22, // [22:33] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_warmroute_v1_admin_proto_init() }

@@ -82,8 +82,9 @@ type AdminServiceClient interface {
 	UndrainBackend(context.Context, *v1.UndrainBackendRequest) (*v1.UndrainBackendResponse, error)
 	// GetRoutingConfig says how pools are routed.
 	GetRoutingConfig(context.Context, *v1.GetRoutingConfigRequest) (*v1.GetRoutingConfigResponse, error)
-	// SetRoutingConfig changes how a pool is routed, from the next decision on. Requests in flight are not touched. The
-	// change lasts until the process ends.
+	// SetRoutingConfig changes how a pool is routed, from the next decision on. Requests in flight are not touched. Where
+	// routers share Redis, all of them follow within some two seconds, those that start later too, and of changes to one
+	// field the latest counts. Otherwise the change lasts until the process ends.
 	SetRoutingConfig(context.Context, *v1.SetRoutingConfigRequest) (*v1.SetRoutingConfigResponse, error)
 	// GetHitReport says what became of the prompt tokens of all answered requests since the process started.
 	GetHitReport(context.Context, *v1.GetHitReportRequest) (*v1.GetHitReportResponse, error)
@@ -304,8 +305,9 @@ type AdminServiceHandler interface {
 	UndrainBackend(context.Context, *v1.UndrainBackendRequest) (*v1.UndrainBackendResponse, error)
 	// GetRoutingConfig says how pools are routed.
 	GetRoutingConfig(context.Context, *v1.GetRoutingConfigRequest) (*v1.GetRoutingConfigResponse, error)
-	// SetRoutingConfig changes how a pool is routed, from the next decision on. Requests in flight are not touched. The
-	// change lasts until the process ends.
+	// SetRoutingConfig changes how a pool is routed, from the next decision on. Requests in flight are not touched. Where
+	// routers share Redis, all of them follow within some two seconds, those that start later too, and of changes to one
+	// field the latest counts. Otherwise the change lasts until the process ends.
 	SetRoutingConfig(context.Context, *v1.SetRoutingConfigRequest) (*v1.SetRoutingConfigResponse, error)
 	// GetHitReport says what became of the prompt tokens of all answered requests since the process started.
 	GetHitReport(context.Context, *v1.GetHitReportRequest) (*v1.GetHitReportResponse, error)
