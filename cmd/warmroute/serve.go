@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/warmroute/warmroute/internal/cli"
+	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/gateway"
 	"github.com/warmroute/warmroute/internal/telemetry"
 	"github.com/warmroute/warmroute/router"
@@ -29,8 +31,12 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the router",
 		Long: `Runs the router until it gets SIGINT or SIGTERM; then it finishes the requests that
-run (timeouts.shutdown_grace), and a second signal ends it at once. SIGHUP does
-nothing but say so: the configuration is read at the start.
+run (timeouts.shutdown_grace), and a second signal ends it at once.
+
+The configuration file is read again when it changes, and on SIGHUP. How pools are
+routed, their listed backends and log.level take effect at once, without touching
+requests in flight; for anything else the log says that a restart is needed. A file that
+is wrong is refused, with the line, and nothing changes.
 
 Flags that are given take the place of what the file says. The access log goes to
 stderr, one record for each request.`,
@@ -65,14 +71,15 @@ func serve(cmd *cobra.Command, s *settings) error {
 	for _, w := range warnings {
 		fmt.Fprintf(events, "warmroute: warning: %v\n", w)
 	}
-	logger, err := telemetry.NewLogger(events, c.Log.Level, c.Log.Format)
+	level := new(slog.LevelVar)
+	logger, err := newLogger(events, c.Log, level)
 	if err != nil {
 		return cli.BadUsage(err)
 	}
 	// The standard logger has one user: net/http, which quotes what engines send unasked.
 	// That may be text of a prompt or of what came of it.
 	log.SetOutput(io.Discard)
-	g, err := gateway.New(gateway.Options{Config: c, Logger: logger, Version: buildInfo().Version})
+	g, err := gateway.New(gateway.Options{Config: c, Logger: logger, Level: level, Version: buildInfo().Version})
 	if err != nil {
 		return err
 	}
@@ -88,22 +95,64 @@ func serve(cmd *cobra.Command, s *settings) error {
 		return nil
 	})
 	group.Go(func() error {
-		heedHangups(ctx, hangups, logger)
+		s.follow(ctx, c, hangups, logger, g)
 		return nil
 	})
 	return group.Wait()
 }
 
-// heedHangups says of each SIGHUP, until ctx ends, that it changes nothing: it would
-// end the process otherwise.
-func heedHangups(ctx context.Context, hangups <-chan os.Signal, logger *slog.Logger) {
+// newLogger returns a logger whose level can be changed.
+func newLogger(to io.Writer, c config.Log, level *slog.LevelVar) (*slog.Logger, error) {
+	lowest, err := telemetry.ParseLevel(c.Level)
+	if err != nil {
+		return nil, err
+	}
+	level.Set(lowest)
+	return telemetry.NewLogger(to, level, c.Format)
+}
+
+// follow takes over the configuration anew when its file changes and on SIGHUP, until ctx
+// ends. Without a file there is nothing to read, which it says: SIGHUP would end the process
+// otherwise.
+func (s *settings) follow(ctx context.Context, c *config.Config, hangups <-chan os.Signal, logger *slog.Logger, g *gateway.Gateway) {
+	changes := make(chan struct{}, 1)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	watch.Go(func() {
+		c.Watch(ctx, logger, func() {
+			select {
+			case changes <- struct{}{}:
+			default: // what is read next is what the file says then
+			}
+		})
+	})
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangups:
-			logger.Warn("SIGHUP: the configuration is not reloaded; restart to apply changes")
+			if s.file == "" {
+				logger.Warn("SIGHUP: there is no configuration file to read again")
+				continue
+			}
+		case <-changes:
 		}
+		s.reload(logger, g)
+	}
+}
+
+// reload reads the configuration and has the router take it over.
+func (s *settings) reload(logger *slog.Logger, g *gateway.Gateway) {
+	c, warnings, err := s.load()
+	if err != nil {
+		g.ReloadFailed(err)
+		return
+	}
+	for _, w := range warnings {
+		logger.Warn("configuration: " + w.String())
+	}
+	if err := g.Reload(c); err != nil {
+		g.ReloadFailed(err)
 	}
 }
 

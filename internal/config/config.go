@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"github.com/warmroute/warmroute/backends"
@@ -57,9 +58,10 @@ type Config struct {
 	// RequestLog is where each request is written for replay.
 	RequestLog RequestLog `yaml:"request_log"`
 
-	file  string
-	lines map[string]int    // of what the file names, by path
-	flags map[string]string // that gave a value in place of the file, by path
+	file    string
+	content [sha256.Size]byte // hash of the file's content
+	lines   map[string]int    // of what the file names, by path
+	flags   map[string]string // that gave a value in place of the file, by path
 }
 
 // Key is what somebody may use the data plane with: an access key, with which AWS's

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,7 +30,11 @@ func Load(path string) (*Config, []Warning, error) {
 	if err != nil {
 		return nil, nil, unreadable(path, err)
 	}
-	return Parse(path, data)
+	c, warnings, err := Parse(path, data)
+	if c != nil {
+		c.content = sha256.Sum256(data)
+	}
+	return c, warnings, err
 }
 
 // unreadable says why a file cannot be read.

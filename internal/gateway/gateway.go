@@ -35,6 +35,8 @@ type Options struct {
 	Config *config.Config
 	// Logger gets access records and events. Default: they are discarded.
 	Logger *slog.Logger
+	// Level is the lowest level that Logger logs, where that can be changed.
+	Level *slog.LevelVar
 	// Version is the program's version, for build_info and the admin port.
 	Version string
 	// Listener and AdminListener take the place of the configured addresses.
@@ -52,6 +54,8 @@ type Options struct {
 type Gateway struct {
 	config    *config.Config
 	logger    *slog.Logger
+	level     *slog.LevelVar // nil where it cannot be changed
+	reloading reloading
 	router    *router.Router
 	shared    *redisindex.Index // nil where the index is this router's own
 	transport *transport.Transport
@@ -82,7 +86,8 @@ func New(o Options) (*Gateway, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{config: o.Config, logger: o.Logger}
+	g := &Gateway{config: o.Config, logger: o.Logger, level: o.Level}
+	g.reloading.running = o.Config
 	if err := g.build(o); err != nil {
 		return nil, err
 	}

@@ -6,23 +6,23 @@ import (
 	"log/slog"
 )
 
-// NewLogger returns a logger that writes to w from a level on (debug, info, warn,
-// error) in a format (text, json).
-func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
-	var lowest slog.Level
-	switch level {
-	case "debug":
-		lowest = slog.LevelDebug
-	case "info":
-		lowest = slog.LevelInfo
-	case "warn":
-		lowest = slog.LevelWarn
-	case "error":
-		lowest = slog.LevelError
-	default:
-		return nil, fmt.Errorf("log level %q is not one of debug, info, warn, error", level)
+// levels are the lowest levels that a log can have.
+var levels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+}
+
+// ParseLevel returns the level that a name stands for.
+func ParseLevel(name string) (slog.Level, error) {
+	level, ok := levels[name]
+	if !ok {
+		return 0, fmt.Errorf("log level %q is not one of debug, info, warn, error", name)
 	}
-	options := &slog.HandlerOptions{Level: lowest}
+	return level, nil
+}
+
+// NewLogger returns a logger that writes to w from a level on in a format (text, json).
+func NewLogger(w io.Writer, level slog.Leveler, format string) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: level}
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, options)), nil

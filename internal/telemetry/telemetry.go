@@ -46,6 +46,7 @@ type Telemetry struct {
 	router   atomic.Pointer[router.Router]
 	requests *requestLog // nil where there is none
 
+	reloads   *reloads
 	hits      hits
 	followers followers
 }
@@ -76,9 +77,12 @@ func New(o Options) (*Telemetry, error) {
 	}
 	t.metrics = m
 	t.backends = newBackendCollector(&t.router)
+	t.reloads = newReloads()
 	m.buildInfo.WithLabelValues(o.Version, runtime.Version()).Set(1)
 	err = errors.Join(
 		t.registry.Register(t.backends),
+		t.registry.Register(t.reloads.total),
+		t.registry.Register(t.reloads.last),
 		t.registry.Register(newPoolCollector(&t.router)),
 		t.registry.Register(collectors.NewGoCollector()),
 		t.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),

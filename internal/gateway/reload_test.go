@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/internal/config"
+	"github.com/warmroute/warmroute/router"
+)
+
+// reloaded is the running configuration with a change, as a file would bring it.
+func reloaded(t *testing.T, urls []string, change func(*config.Config)) *config.Config {
+	t.Helper()
+	c, _, err := config.FromBackends(urls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(c)
+	if _, err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestReload: CF-01: what a file says differently is in force from the next request on, what was set at
+// run time and is not in the difference stays, and no request notices.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engines := map[string]http.Handler{"b1:8000": &engine{}, "b2:8000": &engine{}, "b3:8000": &engine{}}
+		urls := []string{"http://b1:8000", "http://b2:8000"}
+		s := start(t, func(c *config.Config) {
+			c.Pools[0].Backends = c.Pools[0].Backends[:0]
+			*c = *reloaded(t, urls, func(*config.Config) {})
+		}, engines)
+		synctest.Wait()
+		pool := s.Router().Pools()[0]
+		runtime := pool.Config()
+		runtime.W = 3 // an operator's wish
+		if err := pool.SetConfig(runtime); err != nil {
+			t.Fatal(err)
+		}
+		var streams sync.WaitGroup
+		for range 8 {
+			streams.Go(func() {
+				if status, _, body := s.chat("hi", `,"stream":true,"max_tokens":20`); status != 200 || !strings.HasSuffix(body, "[DONE]\n\n") {
+					t.Errorf("a stream over a reload: %d …%s", status, body[max(0, len(body)-50):])
+				}
+			})
+		}
+		time.Sleep(5 * time.Second)
+		next := []string{"http://b2:8000", "http://b3:8000"}
+		if err := s.Reload(reloaded(t, next, func(c *config.Config) {
+			c.Pools[0].Routing.Strategy = router.LeastOutstanding
+			c.Pools[0].Routing.BlockBytes = 512
+			c.Timeouts.Connect = 7 * time.Second
+		})); err != nil {
+			t.Fatal(err)
+		}
+		got := pool.Config()
+		if got.Strategy != router.LeastOutstanding || got.W != 3 || got.BlockBytes != 256 {
+			t.Errorf("routed by %+v", got)
+		}
+		for range 6 {
+			if _, header, _ := s.chat("hi", ""); header.Get("X-Warmroute-Backend") == "b1:8000" {
+				t.Error("a backend that is not listed any more got a request")
+			}
+		}
+		streams.Wait()
+		log := s.log.String()
+		for _, want := range []string{
+			`"key":"pools[default].routing.strategy","from":"PREFIX_AWARE","to":"LEAST_OUTSTANDING_REQUESTS"`,
+			`"key":"pools[default].backends[http://b1:8000]"`,
+			`"msg":"configuration changes that need a restart","changes":["pools[default].routing.block_bytes: 256 → 512","timeouts.connect: 3s → 7s"]`,
+		} {
+			if !strings.Contains(log, want) {
+				t.Errorf("the log does not say %s", want)
+			}
+		}
+		// The same again changes nothing, and says what still waits.
+		before := pool.Backends()[0]
+		if err := s.Reload(reloaded(t, next, func(c *config.Config) {
+			c.Pools[0].Routing.Strategy = router.LeastOutstanding
+			c.Timeouts.Connect = 7 * time.Second
+		})); err != nil {
+			t.Fatal(err)
+		}
+		if pool.Backends()[0] != before || strings.Count(s.log.String(), `configuration changed`) != strings.Count(log, `configuration changed`) {
+			t.Error("the same configuration changed something")
+		}
+		s.stop()
+	})
+}
+
+// TestReloadIsAtomic: where one of the changes cannot be taken over, none is.
+func TestReloadIsAtomic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, nil, map[string]http.Handler{"b1:8000": &engine{}})
+		pool := s.Router().Pools()[0]
+		// Together with what an operator has set, the new value makes no sense.
+		c := reloaded(t, []string{"http://b9:8000"}, func(*config.Config) {})
+		c.Pools[0].Routing.LoadFactor = 0.5
+		if err := s.Reload(c); err == nil {
+			t.Error("a load factor of 0.5 is taken over")
+		}
+		if got := pool.Config().LoadFactor; got != 1.5 || pool.Backends()[0].ID != "b1:8000" {
+			t.Errorf("load factor %v, backends %v", got, pool.Backends()[0].ID)
+		}
+		if _, body := s.admin("/metrics"); !strings.Contains(body, `warmroute_config_reloads_total{result="failure"} 1`) {
+			t.Error("the failure is not counted")
+		}
+		s.stop()
+	})
+}
+
+// TestReloadKeepsWhatIsKnown: a backend that stays keeps its load and its cache.
+func TestReloadKeepsWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, nil, map[string]http.Handler{"b1:8000": &engine{}, "b2:8000": &engine{}})
+		synctest.Wait()
+		_, header, _ := s.chat(longPrompt("A"), "")
+		home := header.Get("X-Warmroute-Backend")
+		if err := s.Reload(reloaded(t, []string{"http://b2:8000", "http://b1:8000"}, func(c *config.Config) {
+			c.Pools[0].Backends[0].Weight, c.Pools[0].Backends[1].Weight = 2, 2
+		})); err != nil {
+			t.Fatal(err)
+		}
+		if _, header, _ := s.chat(longPrompt("A"), ""); header.Get("X-Warmroute-Backend") != home || header.Get("X-Warmroute-Reason") != "longest_match" {
+			t.Errorf("after a reload: %s by %s, want %s", header.Get("X-Warmroute-Backend"), header.Get("X-Warmroute-Reason"), home)
+		}
+		if w := s.Router().Pools()[0].Backends()[0].Weight(); w != 2 {
+			t.Errorf("weight %v, want 2", w)
+		}
+		if got := s.state(home); got != backends.Up {
+			t.Errorf("it is %v", got)
+		}
+		s.stop()
+	})
+}
