@@ -3,6 +3,7 @@ package backends
 import (
 	"bytes"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,7 @@ type Backend struct {
 	peers    atomic.Int64
 
 	health health
-	models atomic.Pointer[[]Model]
+	models atomic.Pointer[listing]
 }
 
 // Model is one entry of an engine's /v1/models.
@@ -90,55 +91,54 @@ func (b *Backend) OwnInFlight() int { return int(b.inFlight.Load()) }
 // how much that is fewer than before.
 func (b *Backend) SetPeersInFlight(n int) (fewer int) { return int(b.peers.Swap(int64(n))) - n }
 
+// listing is what an engine says that it serves.
+type listing struct {
+	models []Model
+	// adapters are their names, and whether they are of adapters: an engine may have
+	// hundreds of those, and every decision asks every backend for one.
+	adapters map[string]bool
+}
+
 // Models returns what the engine last said it serves; ok is false until it said
 // anything.
 func (b *Backend) Models() (models []Model, ok bool) {
-	if m := b.models.Load(); m != nil {
-		return *m, true
+	if l := b.models.Load(); l != nil {
+		return l.models, true
 	}
 	return nil, false
 }
 
 // SetModels records what the engine says it serves and reports whether that
-// differs from before. The slice must not be changed afterwards.
+// differs from before. The slice must not be changed afterwards. Of several models of one
+// name the first counts.
 func (b *Backend) SetModels(models []Model) (changed bool) {
-	before := b.models.Swap(&models)
-	if before == nil || len(*before) != len(models) {
-		return true
-	}
-	for i, m := range models {
-		if old := (*before)[i]; m.ID != old.ID || !bytes.Equal(m.JSON, old.JSON) {
-			return true
+	l := &listing{models: models, adapters: make(map[string]bool, len(models))}
+	for _, m := range models {
+		if _, known := l.adapters[m.ID]; !known {
+			l.adapters[m.ID] = m.Adapter
 		}
 	}
-	return false
+	before := b.models.Swap(l)
+	return before == nil || !slices.EqualFunc(before.models, models, func(a, b Model) bool {
+		return a.ID == b.ID && bytes.Equal(a.JSON, b.JSON)
+	})
 }
 
 // Serves reports whether the engine serves the model. An engine that has not said
 // what it serves is taken at the configuration's word.
 func (b *Backend) Serves(model string) bool {
-	models, known := b.Models()
-	if !known {
+	l := b.models.Load()
+	if l == nil {
 		return true
 	}
-	return find(models, model) != nil
+	_, serves := l.adapters[model]
+	return serves
 }
 
 // ServesAdapter reports whether the engine says that it serves a LoRA adapter of that name.
 func (b *Backend) ServesAdapter(name string) bool {
-	models, _ := b.Models()
-	m := find(models, name)
-	return m != nil && m.Adapter
-}
-
-// find returns the model of a name, nil where there is none.
-func find(models []Model, id string) *Model {
-	for i := range models {
-		if models[i].ID == id {
-			return &models[i]
-		}
-	}
-	return nil
+	l := b.models.Load()
+	return l != nil && l.adapters[name]
 }
 
 // Slot is the in-flight share of one request on one backend. The zero value holds

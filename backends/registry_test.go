@@ -185,6 +185,9 @@ func TestModels(t *testing.T) {
 	if !b.Serves("lora") || b.Serves("anything") {
 		t.Error("Serves does not follow the engine's list")
 	}
+	if b.SetModels([]backends.Model{{ID: "x", Adapter: true}, {ID: "x"}, {ID: "y"}}); !b.ServesAdapter("x") || b.ServesAdapter("y") || b.ServesAdapter("z") {
+		t.Error("ServesAdapter does not follow the engine's list")
+	}
 	if !b.SetModels(nil) || b.Serves("base") {
 		t.Error("an empty list: want no models")
 	}

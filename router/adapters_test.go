@@ -199,6 +199,32 @@ func TestAdapterUsesAreBounded(t *testing.T) {
 	}
 }
 
+// BenchmarkAdaptersListed is a request for the last of many adapters that all of 16 backends
+// list. What that costs must not grow with how many there are.
+func BenchmarkAdaptersListed(b *testing.B) {
+	for _, adapters := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("adapters=%d", adapters), func(b *testing.B) {
+			r, req := benchPool(b)
+			models := []backends.Model{{ID: "m"}}
+			for i := range adapters {
+				models = append(models, backends.Model{ID: fmt.Sprintf("lora-%05d", i), Adapter: true})
+			}
+			req.Model = models[adapters].ID
+			for _, backend := range req.Pool.Backends() {
+				backend.SetModels(models)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				d, err := r.Route(req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r.Complete(d, feedback.Outcome{Now: req.Now, Result: feedback.Success, FirstByte: true})
+			}
+		})
+	}
+}
+
 // BenchmarkAdapterPlaced is a request for an adapter that nobody has, on 64 backends of which
 // each has some. What that costs must not grow with how many adapters there are.
 func BenchmarkAdapterPlaced(b *testing.B) {
