@@ -59,6 +59,7 @@ type Record struct {
 
 	// Keys are the block keys of the prompt, each of BlockBytes of its key stream of
 	// StreamBytes; all three are zero where there was no prompt, or one that has no keys.
+	// PrefixLength does not cut them: only the first PromptBlocks decided anything.
 	// The keys may be read until the observer of the record returns.
 	Keys                    []kvindex.Key
 	BlockBytes, StreamBytes int

@@ -203,6 +203,9 @@ func TestStreamCut(t *testing.T) {
 		if cut.Total() != whole.Total() {
 			rt.Fatalf("total: got %d, want %d", cut.Total(), whole.Total())
 		}
+		if !bytes.Equal(cut.Kept(), whole.Bytes()) {
+			rt.Fatalf("kept %q, want all of %q", cut.Kept(), whole.Bytes())
+		}
 		chars := 0
 		for _, text := range texts {
 			chars += utf8.RuneCountInString(text)
@@ -231,6 +234,38 @@ func TestStreamRawAndTokensAreCut(t *testing.T) {
 	}
 	if len(s.Bytes()) != 13 || s.Total() != 21 || !s.Cut() {
 		t.Errorf("tokens: kept %d of %d, cut %v; want 13 of 21, cut", len(s.Bytes()), s.Total(), s.Cut())
+	}
+}
+
+// TestStreamKeptIsBounded: beyond the cut no more is kept than KeptBytes say, whatever comes,
+// and what is kept is a prefix of the whole.
+func TestStreamKeptIsBounded(t *testing.T) {
+	fill := func(s *kvindex.Stream) {
+		s.MessageText(bytes.Repeat([]byte("a"), 3000))
+		for i := range 70 {
+			s.Frame(kvindex.FrameText)
+			s.MessageText(bytes.Repeat([]byte("bcé"), 5000))
+			s.Text([]byte("\xff name"))
+			s.Binary([]byte{byte(i)})
+			s.Token(uint32(i))
+		}
+	}
+	raw := func(s *kvindex.Stream) { s.Raw(bytes.Repeat([]byte("0123"), 1<<19)) }
+	for name, write := range map[string]func(*kvindex.Stream){"text": fill, "raw": raw} {
+		whole := new(kvindex.Stream)
+		write(whole)
+		for _, limit := range []int{1024, 900_000, 1_040_000} {
+			s := new(kvindex.Stream)
+			s.Reset(limit, 4<<20)
+			write(s)
+			want := max(kvindex.KeptBytes, len(s.Bytes()))
+			if len(s.Kept()) != want || !bytes.HasPrefix(whole.Bytes(), s.Kept()) || !s.Cut() {
+				t.Errorf("%s, limit %d: kept %d bytes, want the first %d of %d", name, limit, len(s.Kept()), want, whole.Total())
+			}
+			if s.Total() != whole.Total() {
+				t.Errorf("%s, limit %d: total %d, want %d", name, limit, s.Total(), whole.Total())
+			}
+		}
 	}
 }
 

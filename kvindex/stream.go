@@ -37,6 +37,10 @@ const (
 // Unlimited is the PrefixLength of a stream that is hashed whole.
 const Unlimited = 0
 
+// KeptBytes is how much of a stream is kept whatever PrefixLength cuts off, in bytes: what
+// lies beyond the cut decides nothing, but says what a longer PrefixLength would find.
+const KeptBytes = 1 << 20
+
 // Stream collects the key stream of one prompt. The zero value is ready and
 // unlimited. Its buffer is reused across Resets; it is not safe for concurrent
 // use.
@@ -44,8 +48,9 @@ type Stream struct {
 	buf    []byte
 	limit  int // characters of message text still to be hashed; meaningful if cut is armed
 	armed  bool
-	cut    bool // the limit was reached: count, do not keep
-	beyond int
+	cut    bool // the limit was reached, at end
+	end    int
+	beyond int // what is not even kept
 }
 
 // Reset empties the stream. prefixLength bounds how many Unicode characters of
@@ -56,12 +61,21 @@ type Stream struct {
 func (s *Stream) Reset(prefixLength, bodyBytes int) {
 	s.buf = s.buf[:0]
 	s.limit, s.armed = prefixLength, prefixLength != Unlimited && bodyBytes > prefixLength
-	s.cut, s.beyond = false, 0
+	s.cut, s.end, s.beyond = false, 0, 0
 }
 
 // Bytes returns the bytes to hash: the stream up to the cut. The slice is valid
 // until the next Reset.
-func (s *Stream) Bytes() []byte { return s.buf }
+func (s *Stream) Bytes() []byte {
+	if s.cut {
+		return s.buf[:s.end]
+	}
+	return s.buf
+}
+
+// Kept returns those bytes and, up to [KeptBytes] in all, what follows them beyond the cut. The
+// slice is valid until the next Reset.
+func (s *Stream) Kept() []byte { return s.buf }
 
 // Total returns the length of the whole stream in bytes, what lies beyond the cut
 // included.
@@ -76,27 +90,45 @@ func (s *Stream) Cap() int { return cap(s.buf) }
 
 // Frame appends a frame.
 func (s *Stream) Frame(f Frame) {
-	if s.cut {
+	if s.full() {
 		s.beyond++
 		return
 	}
 	s.buf = append(s.buf, byte(f))
 }
 
+// cutAt notes where the stream is cut, and trims what is kept beyond.
+func (s *Stream) cutAt(end int) {
+	s.limit, s.cut, s.end = 0, true, end
+	s.trim()
+}
+
+// full reports whether nothing more is kept.
+func (s *Stream) full() bool { return s.cut && len(s.buf) >= max(s.end, KeptBytes) }
+
+// trim lets go of what is too much beyond the cut.
+func (s *Stream) trim() {
+	if most := max(s.end, KeptBytes); s.cut && len(s.buf) > most {
+		s.beyond += len(s.buf) - most
+		s.buf = s.buf[:most]
+	}
+}
+
 // Text appends text that does not count against PrefixLength: roles, names,
 // template options, tool definitions. Invalid UTF-8 becomes U+FFFD.
 func (s *Stream) Text(text []byte) {
 	valid := valid(text)
-	switch {
-	case s.cut && valid:
+	switch full := s.full(); {
+	case full && valid:
 		s.beyond += len(text)
-	case s.cut:
+	case full:
 		s.beyond += len(appendValid(nil, text))
 	case valid:
 		s.buf = append(s.buf, text...)
 	default:
 		s.buf = appendValid(s.buf, text)
 	}
+	s.trim()
 }
 
 // MessageText appends text of a message, which counts against PrefixLength.
@@ -114,50 +146,53 @@ func (s *Stream) MessageText(text []byte) {
 		s.limit -= chars
 		return
 	}
-	keep := offsetOfChar(added, s.limit)
-	s.beyond = len(added) - keep
-	s.buf = s.buf[:start+keep]
-	s.limit, s.cut = 0, true
+	s.cutAt(start + offsetOfChar(added, s.limit))
 }
 
 // Binary appends a binary part by the 128-bit hash of its content or URL.
 func (s *Stream) Binary(content []byte) {
-	if s.cut {
-		s.beyond += 17
+	if s.full() {
+		s.beyond += binaryBytes
 		return
 	}
 	sum := xxh3.Hash128(content).Bytes()
 	s.buf = append(append(s.buf, byte(FrameBinary)), sum[:]...)
+	s.trim()
 }
+
+// binaryBytes is what a binary part is in the stream: a frame and a hash.
+const binaryBytes = 1 + 16
 
 // Token appends one token id. The caller appends [FrameTokens] before the first.
 // Each id counts as one character against PrefixLength.
 func (s *Stream) Token(id uint32) {
 	if s.armed && !s.cut {
 		if s.limit == 0 {
-			s.cut = true
+			s.cutAt(len(s.buf))
 		} else {
 			s.limit--
 		}
 	}
-	if s.cut {
+	if s.full() {
 		s.beyond += 4
 		return
 	}
 	s.buf = binary.LittleEndian.AppendUint32(s.buf, id)
+	s.trim()
 }
 
 // Raw appends the first prefixLength bytes of an opaque body, as native
 // invocations count: bytes, not characters.
 func (s *Stream) Raw(body []byte) {
-	keep := len(body)
-	if s.armed {
-		keep = min(keep, s.limit)
-		s.limit -= keep
-		s.cut = keep < len(body)
+	if !s.armed || len(body) <= s.limit {
+		s.buf = append(s.buf, body...)
+		return
 	}
+	end := len(s.buf) + s.limit
+	keep := min(max(end, KeptBytes)-len(s.buf), len(body))
 	s.buf = append(s.buf, body[:keep]...)
-	s.beyond += len(body) - keep
+	s.beyond = len(body) - keep
+	s.cutAt(end)
 }
 
 // valid reports whether text is valid UTF-8. Unlike [utf8.Valid] it goes back to eight

@@ -81,7 +81,7 @@ func Ask(p *prompt.Request, from Source, ask *router.Request, record *feedback.R
 	ask.AnyRank, ask.Adapter = from.AnyRank, from.Target.Adapter
 	record.PromptBlocks, record.HasPrefix = len(keys.Blocks), keys.HasPrefix
 	if keys.StreamBytes > 0 {
-		record.Keys, record.BlockBytes, record.StreamBytes = keys.Blocks, config.BlockBytes, keys.StreamBytes
+		record.Keys, record.BlockBytes, record.StreamBytes = keys.Kept, config.BlockBytes, keys.StreamBytes
 	}
 	p.Trim()
 }

@@ -7,6 +7,9 @@ import "github.com/warmroute/warmroute/kvindex"
 type Keys struct {
 	// Blocks holds one key per full block, chained from the scope's seed.
 	Blocks []kvindex.Key
+	// Kept are those, and after them the keys of what is kept beyond the PrefixLength
+	// (kvindex.KeptBytes), in the same memory: they say what a longer one would find.
+	Kept []kvindex.Key
 	// StreamBytes is the length of the whole key stream in bytes.
 	StreamBytes int
 	// HashedBytes is how many leading bytes of it were hashed: all, unless
@@ -47,14 +50,16 @@ func (r *Request) Hash(scope kvindex.Scope, prefixLength int, hint string) Keys 
 	}
 	stream := r.w.stream.Bytes()
 	seed := scope.Seed()
-	r.keys = kvindex.AppendKeys(r.keys[:0], seed, stream, scope.BlockBytes)
+	r.keys = kvindex.AppendKeys(r.keys[:0], seed, r.w.stream.Kept(), scope.BlockBytes)
+	blocks := r.keys[:len(stream)/scope.BlockBytes]
 	k := Keys{
-		Blocks:      r.keys,
+		Blocks:      blocks,
+		Kept:        r.keys,
 		StreamBytes: r.w.stream.Total(),
 		HashedBytes: len(stream),
-		Prefix:      kvindex.PrefixKey(seed, r.keys, stream, scope.BlockBytes),
+		Prefix:      kvindex.PrefixKey(seed, blocks, stream, scope.BlockBytes),
 	}
-	k.Rendezvous, k.HasPrefix = kvindex.RendezvousKey(r.keys, scope.BlockBytes, hint)
+	k.Rendezvous, k.HasPrefix = kvindex.RendezvousKey(blocks, scope.BlockBytes, hint)
 	return k
 }
 

@@ -212,5 +212,8 @@ func TestPrefixLengthIsAPrefix(t *testing.T) {
 		if n := shared(blocks, cut.Blocks); n != len(cut.Blocks) || n != cut.HashedBytes/small.BlockBytes {
 			t.Fatalf("%d of %d cut blocks are blocks of the whole", n, len(cut.Blocks))
 		}
+		if !slices.Equal(cut.Kept, blocks) {
+			t.Fatalf("%d keys are kept, want all %d of the whole", len(cut.Kept), len(blocks))
+		}
 	})
 }

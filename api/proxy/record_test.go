@@ -52,6 +52,18 @@ func TestRecordsHaveKeys(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
+	// A cut decides by less, and the record still has all keys.
+	config := f.pool.Config()
+	config.PrefixLength = router.MinPrefixLength
+	if err := f.pool.SetConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	wantOK(t, f.send("POST", chatPath, chat(strings.Repeat(text, 3))))
+	got, first = <-observed, <-decided
+	if whole := got.Stream / got.Block; len(got.Keys) != whole || len(first) >= whole || !slices.Equal(got.Keys[:len(first)], first) {
+		t.Errorf("%d keys of %d blocks, decided by %d of them", len(got.Keys), whole, len(first))
+	}
+
 	wantOK(t, f.send("POST", "/v1/embeddings", `{"model":"`+model+`","input":"`+text+`"}`))
 	if got := <-observed; got.Keys != nil || got.Block != 0 || got.Stream != 0 {
 		t.Errorf("embeddings: %+v", got)

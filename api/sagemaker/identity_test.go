@@ -9,13 +9,14 @@ import (
 	"github.com/warmroute/warmroute/router"
 )
 
-// keysOf sends a request and returns what its record says of the prompt.
+// keysOf sends a request and returns what its record says of the prompt, as far as it decides.
 func (f *fleet) keysOf(n int, path, body string, headers ...string) string {
 	f.t.Helper()
 	if got := f.send(path, body, headers...); got.StatusCode != http.StatusOK {
 		f.t.Fatalf("%s: %d %s", path, got.StatusCode, got.body)
 	}
-	return fmt.Sprint(f.record(n).Keys)
+	r := f.record(n)
+	return fmt.Sprint(r.Keys[:r.PromptBlocks])
 }
 
 // spellings are one chat request with other white space, key order and parameters.

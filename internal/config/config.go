@@ -7,6 +7,7 @@ import (
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/backends/health"
 	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/router"
@@ -177,6 +178,9 @@ type Limits struct {
 	// MaxQueued bounds the requests of one pool that wait for a slot, where
 	// on_saturation is queue. Default 1,024.
 	MaxQueued int `yaml:"max_queued"`
+	// RecentRequestsBytes bounds the memory that the newest requests are remembered in,
+	// hashes and lengths, for advice to rest on. 0 remembers none. Default 64 MiB.
+	RecentRequestsBytes Bytes `yaml:"recent_requests_bytes"`
 }
 
 // Timeouts bound what may take how long; [transport.Config] says more of the first
@@ -265,6 +269,7 @@ func Default() *Config {
 			HeaderBytes:         64 << 10,
 			IndexBlocks:         kvindex.DefaultMaxBlocks,
 			MaxQueued:           1024,
+			RecentRequestsBytes: recent.DefaultBytes,
 		},
 		Timeouts: Timeouts{
 			Connect:       t.Connect,

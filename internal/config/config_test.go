@@ -133,6 +133,7 @@ limits:
   header_bytes: 8192
   index_blocks: 100000
   max_queued: 7
+  recent_requests_bytes: 2MiB
 timeouts: {connect: 1s, first_byte: 1h, idle: 90s, queue: 2s, read_header: 3s, shutdown_delay: 5s, shutdown_grace: 1m30s}
 redis:
   addresses: [s1:26379, s2:26379]
@@ -199,7 +200,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("PoolSpecs (-want +got)\n%s", diff)
 	}
-	wantLimits := Limits{BodyBytes: 1 << 20, BodiesInFlightBytes: 2e9, SageMakerBodyBytes: 2 << 20, HeaderBytes: 8192, IndexBlocks: 100000, MaxQueued: 7}
+	wantLimits := Limits{BodyBytes: 1 << 20, BodiesInFlightBytes: 2e9, SageMakerBodyBytes: 2 << 20, HeaderBytes: 8192, IndexBlocks: 100000, MaxQueued: 7, RecentRequestsBytes: 2 << 20}
 	if diff := cmp.Diff(wantLimits, c.Limits); diff != "" {
 		t.Errorf("Limits (-want +got)\n%s", diff)
 	}

@@ -76,6 +76,7 @@ func TestMistakes(t *testing.T) {
 		{"fraction for whole", pool("  routing: {replicas: 1.5}\n"), `pools[0].routing.replicas: "1.5" is a number, want a whole number`},
 		{"number too large", pool("  routing: {replicas: 99999999999999999999}\n"), `pools[0].routing.replicas: "99999999999999999999" is too large`},
 		{"blocks too large", pool("limits: {index_blocks: 99999999999999999999}\n"), `limits.index_blocks: "99999999999999999999" is too large`},
+		{"too little to remember", pool("limits: {recent_requests_bytes: 1000}\n"), `limits.recent_requests_bytes: 1000 is neither 0 (off) nor in 1MiB..16GiB`},
 		{"size too large", pool("limits: {body_bytes: 99999999999999999999}\n"), `limits.body_bytes: "99999999999999999999" is too large`},
 		{"nan", pool("  routing: {w: .nan}\n"), "warmroute.yaml:5: pools[0].routing.w: NaN is not in 1..4"},
 		{"strategy", pool("  routing: {strategy: PREFIX_AWRE}\n"), `"PREFIX_AWRE" is not one of RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_HASH, PREFIX_AWARE, LEAST_EXPECTED_TTFT: did you mean PREFIX_AWARE?`},

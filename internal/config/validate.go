@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -151,6 +152,9 @@ func (v *validation) process() {
 	}
 	if l.MaxQueued < 1 {
 		v.fail("limits.max_queued", "%d is below 1", l.MaxQueued)
+	}
+	if least, most := Bytes(recent.MinBytes), Bytes(recent.MaxBytes); l.RecentRequestsBytes != 0 && (l.RecentRequestsBytes < least || l.RecentRequestsBytes > most) {
+		v.fail("limits.recent_requests_bytes", "%v is neither 0 (off) nor in %v..%v", l.RecentRequestsBytes, least, most)
 	}
 	t := c.Timeouts
 	v.positive("timeouts.connect", t.Connect)

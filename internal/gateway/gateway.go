@@ -22,6 +22,7 @@ import (
 	"github.com/warmroute/warmroute/backends/discovery"
 	"github.com/warmroute/warmroute/backends/health"
 	"github.com/warmroute/warmroute/backends/transport"
+	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/feedback/scrape"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/telemetry"
@@ -60,6 +61,7 @@ type Gateway struct {
 	shared    *redisindex.Index // nil where the index is this router's own
 	transport *transport.Transport
 	telemetry *telemetry.Telemetry
+	lately    *recent.Store // nil where nothing is remembered
 	poller    *health.Poller
 	prober    *health.Prober // nil where engines are not probed
 	finders   []finder
@@ -101,8 +103,12 @@ func New(o Options) (*Gateway, error) {
 
 // build makes everything but the ports.
 func (g *Gateway) build(o Options) error {
+	if n := o.Config.Limits.RecentRequestsBytes; n > 0 {
+		g.lately = recent.New(int(n))
+	}
 	var err error
 	g.telemetry, err = telemetry.New(telemetry.Options{
+		Requests: g.lately,
 		Logger:   o.Logger,
 		Version:  o.Version,
 		Dialects: []string{"openai", "anthropic", "sagemaker", rpc.Dialect},
@@ -274,6 +280,10 @@ func (g *Gateway) AdminAddr() net.Addr { return g.adminListener.Addr() }
 
 // Router returns what decides.
 func (g *Gateway) Router() *router.Router { return g.router }
+
+// Requests are those that ended last, nil where the configuration says that none are
+// remembered.
+func (g *Gateway) Requests() *recent.Store { return g.lately }
 
 // Close gives up the ports of a gateway that is not run.
 func (g *Gateway) Close() error {

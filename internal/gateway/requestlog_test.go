@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/workload"
 )
@@ -47,6 +48,33 @@ func TestRequestLogOutlivesTheLastRequest(t *testing.T) {
 	}
 	if got := strings.Join(results, " "); got != "success success router_error" {
 		t.Errorf("requests in the log: %s", got)
+	}
+}
+
+// Requests are remembered as they end, unless the configuration says otherwise.
+func TestRequestsAreRemembered(t *testing.T) {
+	for bytes, want := range map[config.Bytes]int{64 << 20: 2, 0: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, func(c *config.Config) { c.Limits.RecentRequestsBytes = bytes }, map[string]http.Handler{"b1:8000": new(engine)})
+			time.Sleep(time.Second)
+			s.chat(longPrompt("A"), `,"max_tokens":1`)
+			s.chat(longPrompt("A"), `,"max_tokens":1`)
+			s.stop()
+			if bytes == 0 {
+				if s.Requests() != nil {
+					t.Error("there is a memory although it is off")
+				}
+				return
+			}
+			var pool string
+			for _, p := range s.Router().Pools() {
+				pool = p.Name()
+			}
+			w := s.Requests().Window(pool, func(recent.Prompt) bool { return true })
+			if len(w.Requests) != want || len(w.Blocks) != int(w.Requests[0].Depth) || w.Requests[0].PromptTokens <= 0 {
+				t.Errorf("%d requests, %d blocks: %+v", len(w.Requests), len(w.Blocks), w.Requests)
+			}
+		})
 	}
 }
 

@@ -11,6 +11,8 @@
 // known is folded to "other", what does not apply is "none". Series whose labels
 // are known at the start exist from the start, at 0.
 //
+// Where a [recent.Store] is given, it gets every request whose prompt was hashed.
+//
 // The request log is a file of one line for each request, to be replayed: block keys,
 // lengths, times. [Telemetry.Run] writes it, and no request waits for that.
 //

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -46,12 +47,23 @@ func (t *Telemetry) Observe(r *feedback.Record) {
 	if t.requests != nil {
 		t.requests.observe(r)
 	}
+	t.remember(r)
 	level := slog.LevelInfo
 	if r.Status >= 500 || r.Result == feedback.RouterError || r.Result == feedback.UpstreamAborted {
 		level = slog.LevelWarn
 	}
 	if ctx := context.Background(); t.logger.Enabled(ctx, level) {
 		t.logger.LogAttrs(ctx, level, accessMessage, t.attributes(r)...)
+	}
+}
+
+// remember takes a request into the memory that advice rests on.
+func (t *Telemetry) remember(r *feedback.Record) {
+	if t.lately == nil {
+		return
+	}
+	if q, ok := recent.Of(r); ok {
+		t.lately.Add(&q)
 	}
 }
 

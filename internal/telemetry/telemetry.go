@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	Dialects []string
 	// RequestLog says where the request log goes. Default: there is none.
 	RequestLog RequestLogConfig
+	// Requests, where it is not nil, remembers the requests that ended last.
+	Requests *recent.Store
 }
 
 // Telemetry counts, logs and remembers. All methods are safe for concurrent use.
@@ -44,7 +47,8 @@ type Telemetry struct {
 	ring     *ring
 	dialects map[string]bool
 	router   atomic.Pointer[router.Router]
-	requests *requestLog // nil where there is none
+	requests *requestLog   // nil where there is none
+	lately   *recent.Store // nil where nothing is remembered
 
 	reloads   *reloads
 	hits      hits
@@ -66,6 +70,7 @@ func New(o Options) (*Telemetry, error) {
 		registry: prometheus.NewRegistry(),
 		logger:   o.Logger,
 		ring:     newRing(o.Recent),
+		lately:   o.Requests,
 		dialects: make(map[string]bool),
 	}
 	for _, name := range o.Dialects {
