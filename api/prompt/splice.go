@@ -10,17 +10,31 @@ import (
 // it stands more than once everywhere, since engines disagree on which counts. A
 // body without a model, or with this one, is returned as it is; otherwise the
 // result is a new slice that differs in nothing else. The error is an [*Error].
-func SetModel(body []byte, model string) ([]byte, error) {
+func SetModel(body []byte, model string) ([]byte, error) { return setModel(body, model, false) }
+
+// PutModel is [SetModel] for a body that may have no model: it gets one.
+func PutModel(body []byte, model string) ([]byte, error) { return setModel(body, model, true) }
+
+func setModel(body []byte, model string, put bool) ([]byte, error) {
 	value := appendString(make([]byte, 0, len(model)+16), model)
 	var all edits
+	members, found := 0, false
 	s := newScanner(body, unlimited)
 	end := s.envelope(func(key []byte, start, end int) {
-		if keyIs(key, "model") && !bytes.Equal(body[start:end], value) {
+		members++
+		if !keyIs(key, "model") {
+			return
+		}
+		found = true
+		if !bytes.Equal(body[start:end], value) {
 			all.replace(start, end, value)
 		}
 	})
 	if end < 0 {
 		return nil, s.err()
+	}
+	if put && !found {
+		all.insert(end, members > 0, append([]byte(`"model":`), value...))
 	}
 	return all.apply(body), nil
 }

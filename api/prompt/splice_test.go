@@ -32,6 +32,16 @@ func TestSetModel(t *testing.T) {
 			t.Errorf("SetModel(%s, %q) mismatch (-want +got):\n%s", c.body, c.model, diff)
 		}
 	}
+	for body, want := range map[string]string{
+		`{"x":1}`:             `{"x":1,"model":"b"}`,
+		`{}`:                  `{"model":"b"}`,
+		`{"model":"a","x":1}`: `{"model":"b","x":1}`,
+		`{"model":null}`:      `{"model":"b"}`,
+	} {
+		if got, err := prompt.PutModel([]byte(body), "b"); err != nil || string(got) != want {
+			t.Errorf("PutModel(%s) = %s, %v, want %s", body, got, err, want)
+		}
+	}
 	body := []byte(`{"model":"a"}`)
 	if got, _ := prompt.SetModel(body, "a"); &got[0] != &body[0] {
 		t.Error("SetModel copies a body that needs no change")

@@ -41,6 +41,7 @@ type exchange struct {
 	target  router.Target
 	request router.Request // what the router is asked, over and over
 	session router.PinKey  // 0: none
+	adapter string         // that a header asks for; empty: none
 
 	body     []byte      // what is sent to engines
 	injected []byte      // the same, asking for usage; nil where that is not done
@@ -108,7 +109,7 @@ func (x *exchange) prepare() *Error {
 	if err != nil {
 		return err
 	}
-	if err := x.resolve(model); err != nil {
+	if err := x.resolve(cmp.Or(x.adapter, model)); err != nil {
 		return err
 	}
 	if err := x.checkPool(); err != nil {
@@ -134,6 +135,9 @@ func (x *exchange) enter() (tenant string, err *Error) {
 		return "", err
 	}
 	if err := x.readSession(); err != nil {
+		return "", err
+	}
+	if err := x.readAdapter(); err != nil {
 		return "", err
 	}
 	if x.call.Enter != nil {
@@ -244,9 +248,12 @@ func (x *exchange) resolve(model string) *Error {
 	switch {
 	case errors.Is(err, intake.ErrNoModel):
 		return invalidParam("model", err.Error())
+	case err != nil && x.loadsAdapter(err):
+		target = router.Target{Pool: x.pool, Model: x.adapter}
 	case err != nil:
 		return resolveError(model, err)
 	}
+	target.Adapter = target.Adapter || x.adapter != ""
 	x.target = target
 	x.request.Pool, x.request.Model = x.target.Pool, x.target.Model
 	x.record.Pool, x.record.Model = x.target.Pool.Name(), x.target.Model
@@ -290,11 +297,15 @@ func (x *exchange) hash(tenant string) {
 
 // edit makes the edits of a forwarded body.
 func (x *exchange) edit() *Error {
-	if x.target.Alias {
+	if x.namesModel() {
 		if x.prompt == nil {
-			return invalidParam("model", fmt.Sprintf("a form cannot use an alias: name the model %q", x.target.Model))
+			return invalidParam("model", fmt.Sprintf("a form cannot use an alias, nor a header for its adapter: name the model %q", x.target.Model))
 		}
-		edited, err := prompt.SetModel(x.body, x.target.Model)
+		set := prompt.SetModel
+		if x.adapter != "" {
+			set = prompt.PutModel
+		}
+		edited, err := set(x.body, x.target.Model)
 		if err != nil {
 			return promptError(err)
 		}
@@ -314,6 +325,12 @@ func (x *exchange) edit() *Error {
 		}
 	}
 	return nil
+}
+
+// namesModel reports whether the body gets the name that the engines know: of an alias, or
+// of the adapter that a header asks for, unless nothing is known of its shape.
+func (x *exchange) namesModel() bool {
+	return x.target.Alias || x.adapter != "" && (x.prompt == nil || x.prompt.Shape() != prompt.Raw)
 }
 
 // injectsUsage reports whether the engine is asked for usage on its client's behalf.

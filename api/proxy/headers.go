@@ -23,6 +23,7 @@ const (
 	headerAttributes  = "X-Amzn-Sagemaker-Custom-Attributes"
 	headerInference   = "X-Amzn-Sagemaker-Inference-Id"
 	headerSession     = "X-Amzn-Sagemaker-Session-Id"
+	headerAdapter     = "X-Amzn-Sagemaker-Adapter-Identifier"
 
 	headerSessionBegun = "X-Amzn-Sagemaker-New-Session-Id"
 	headerSessionEnded = "X-Amzn-Sagemaker-Closed-Session-Id"
@@ -90,6 +91,9 @@ func (x *exchange) outgoing() http.Header {
 	x.keepCredentials(h)
 	h[headerRequestID] = []string{x.record.RequestID}
 	forwardedFor(h, x.r)
+	if x.adapter != "" {
+		h[headerAdapter] = []string{x.target.Model} // what an alias stands for
+	}
 	if x.call.Outgoing != nil {
 		x.call.Outgoing(h, in)
 	}
