@@ -15,9 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/warmroute/warmroute/internal/memhttp"
-
 	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/internal/memhttp"
 )
 
 // fleet is a network in memory with a transport that dials it. To be made inside a
