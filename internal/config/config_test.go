@@ -121,6 +121,9 @@ pools:
       - {url: "https://b2/engine/"}
     discovery:
       files: [{path: "targets/*.json", interval: 1m}]
+      dns:
+        - {name: engines.svc, type: aaaa, port: 8000, scheme: https, path: /engine, weight: 2, concurrency_threshold: 64,
+           data_parallel_ranks: 4, interval: 5s, timeout: 1s, resolver: "10.0.0.10:53"}
     sagemaker_endpoints: [llama, llama-2]
     variant: blue
     variant_weight: 2.5
@@ -177,7 +180,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			continue
 		}
 		parts := strings.Split(strings.NewReplacer("keys[]", "keys[0]", "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]",
-			"files[]", "files[0]").Replace(key), ".")
+			"files[]", "files[0]", "dns[]", "dns[0]").Replace(key), ".")
 		if c.lines[strings.Join(parts, ".")] == 0 {
 			t.Errorf("the file of this test does not set %s", key)
 		}

@@ -7,14 +7,17 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/backends/discovery"
+	"github.com/warmroute/warmroute/backends/discovery/dns"
 	"github.com/warmroute/warmroute/backends/discovery/file"
 )
 
 // Discovery is where backends of a pool are found beside those that are listed. Of what
-// several name, the first describes it: the list, then the files.
+// several name, the first describes it: the list, then the files, then the names.
 type Discovery struct {
 	// Files are files that name backends, in the form of Prometheus' file_sd.
 	Files []FileDiscovery `yaml:"files,omitempty"`
+	// DNS are names whose addresses are backends.
+	DNS []DNSDiscovery `yaml:"dns,omitempty"`
 }
 
 // FileDiscovery is a file that names backends, or several; [file.Config] says more.
@@ -23,6 +26,36 @@ type FileDiscovery struct {
 	Path string `yaml:"path"`
 	// Interval is how often they are looked at without a sign of change. Default 10 s.
 	Interval time.Duration `yaml:"interval"`
+}
+
+// DNSDiscovery is a name whose addresses, or services, are backends; [dns.Config] says more.
+type DNSDiscovery struct {
+	// Name is the name.
+	Name string `yaml:"name"`
+	// Type is what is asked for: a, aaaa or srv. Default a.
+	Type string `yaml:"type"`
+	// Port is the engines' port. SRV records have their own.
+	Port int `yaml:"port,omitempty"`
+	// Scheme is http or https. Default http.
+	Scheme string `yaml:"scheme"`
+	// Path is the engines' base path. Default none.
+	Path string `yaml:"path,omitempty"`
+	// Weight, ConcurrencyThreshold and DataParallelRanks are those of each backend, as in
+	// [Backend].
+	Weight               float64 `yaml:"weight"`
+	ConcurrencyThreshold int     `yaml:"concurrency_threshold,omitempty"`
+	DataParallelRanks    int     `yaml:"data_parallel_ranks,omitempty"`
+	// Interval is the time between two lookups. Default 10 s.
+	Interval time.Duration `yaml:"interval"`
+	// Timeout bounds one lookup. Default 5 s.
+	Timeout time.Duration `yaml:"timeout"`
+	// Resolver is the server that is asked. Default: the machine's.
+	Resolver string `yaml:"resolver,omitempty"`
+}
+
+// setDefaults implements defaulter.
+func (d *DNSDiscovery) setDefaults() {
+	*d = DNSDiscovery{Type: string(dns.A), Scheme: "http", Weight: 1, Interval: dns.DefaultInterval, Timeout: dns.DefaultTimeout}
 }
 
 // setDefaults implements defaulter.
@@ -45,10 +78,46 @@ func (f FileDiscovery) source() (discovery.Source, error) {
 	return file.New(file.Config{Path: f.Path, Interval: f.Interval})
 }
 
+func (d DNSDiscovery) name() string {
+	name := "dns:" + d.Name
+	if d.Port != 0 {
+		name += ":" + strconv.Itoa(d.Port)
+	}
+	return name
+}
+
+func (d DNSDiscovery) source() (discovery.Source, error) {
+	switch {
+	case d.Interval <= 0:
+		return nil, notPositive("interval", d.Interval)
+	case d.Timeout <= 0:
+		return nil, notPositive("timeout", d.Timeout)
+	}
+	form, err := formOf(d.Scheme, d.Path, d.Weight, d.ConcurrencyThreshold, d.DataParallelRanks)
+	if err != nil {
+		return nil, err
+	}
+	return dns.New(dns.Config{
+		Name: d.Name, Type: dns.Type(d.Type), Port: d.Port, Form: form, Interval: d.Interval, Timeout: d.Timeout, Resolver: d.Resolver,
+	})
+}
+
+// formOf is what is made of addresses that are found.
+func formOf(scheme, path string, weight float64, threshold, ranks int) (discovery.Form, error) {
+	if !(weight > 0) {
+		return discovery.Form{}, fmt.Errorf("weight: %v is not above 0", weight)
+	}
+	form := discovery.Form{Scheme: scheme, Path: path, Weight: weight, ConcurrencyThreshold: threshold, DataParallelRanks: ranks}
+	return form, form.Validate()
+}
+
 // each calls use for every entry with its path below discovery, in order of precedence.
 func (d Discovery) each(use func(at string, f finder)) {
 	for i, f := range d.Files {
 		use("files["+strconv.Itoa(i)+"]", f)
+	}
+	for i, n := range d.DNS {
+		use("dns["+strconv.Itoa(i)+"]", n)
 	}
 }
 

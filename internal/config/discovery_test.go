@@ -49,13 +49,19 @@ func TestDiscoveryTakesThePlaceOfBackends(t *testing.T) {
 
 func TestDiscoveryMistakes(t *testing.T) {
 	for sources, want := range map[string]string{
-		"      files: [{path: a.txt}]\n":                     `:5: pools[0].discovery.files[0].path: "a.txt" does not end in .json, .yaml or .yml`,
-		"      files: [{interval: 1s}]\n":                    `:5: pools[0].discovery.files[0].path: "" names no file`,
-		"      files: [{path: a.json, interval: 0s}]\n":      `:5: pools[0].discovery.files[0].interval: 0s is not above 0`,
-		"      files: [{path: a.json}, {path: a.json}]\n":    `:5: pools[0].discovery.files[1]: file:a.json is there already, by pools[0].discovery.files[0] in line 5`,
-		"      fils: [{path: a.json}]\n":                     `:5: pools[0].discovery.fils: unknown key "fils": did you mean files?`,
-		"      files: [{path: a.json, refresh: 1s}]\n":       `unknown key "refresh"`,
-		"      files:\n        - {path: \"*/targets.json\"}": `:6: pools[0].discovery.files[0].path: "*/targets.json": only the last element`,
+		"      files: [{path: a.txt}]\n":                                        `:5: pools[0].discovery.files[0].path: "a.txt" does not end in .json, .yaml or .yml`,
+		"      files: [{interval: 1s}]\n":                                       `:5: pools[0].discovery.files[0].path: "" names no file`,
+		"      files: [{path: a.json, interval: 0s}]\n":                         `:5: pools[0].discovery.files[0].interval: 0s is not above 0`,
+		"      files: [{path: a.json}, {path: a.json}]\n":                       `:5: pools[0].discovery.files[1]: file:a.json is there already, by pools[0].discovery.files[0] in line 5`,
+		"      dns: [{port: 8000}]\n":                                           `:5: pools[0].discovery.dns[0].name: is missing`,
+		"      dns: [{name: a, port: 8000, type: MX}]\n":                        `:5: pools[0].discovery.dns[0].type: "MX" is not one of a, aaaa, srv`,
+		"      dns: [{name: a, port: 8000, weight: 0}]\n":                       `:5: pools[0].discovery.dns[0].weight: 0 is not above 0`,
+		"      dns: [{name: a, port: 8000, timeout: 0s}]\n":                     `:5: pools[0].discovery.dns[0].timeout: 0s is not above 0`,
+		"      dns: [{name: a, port: 8000, interval: 0s}]\n":                    `:5: pools[0].discovery.dns[0].interval: 0s is not above 0`,
+		"      dns: [{name: a, port: 8000}, {name: a, port: 8000, type: aaaa}]": `:5: pools[0].discovery.dns[1]: dns:a:8000 is there already`,
+		"      fils: [{path: a.json}]\n":                                        `:5: pools[0].discovery.fils: unknown key "fils": did you mean files?`,
+		"      files: [{path: a.json, refresh: 1s}]\n":                          `unknown key "refresh"`,
+		"      files:\n        - {path: \"*/targets.json\"}":                    `:6: pools[0].discovery.files[0].path: "*/targets.json": only the last element`,
 	} {
 		got := strings.Join(problems(t, discovering(sources)), "\n")
 		if !strings.Contains(got, want) {

@@ -200,6 +200,8 @@ func TestDefaultsAreDocumented(t *testing.T) {
 	pool.Backends, pool.Models = []Backend{{Weight: 1}}, []Model{{}}
 	pool.Discovery.Files = make([]FileDiscovery, 1)
 	pool.Discovery.Files[0].setDefaults()
+	pool.Discovery.DNS = make([]DNSDiscovery, 1)
+	pool.Discovery.DNS[0].setDefaults()
 	c.Pools = []Pool{pool}
 	checked := 0
 	for line := range strings.Lines(string(text)) {
