@@ -376,6 +376,10 @@ func TestOverride(t *testing.T) {
 	if shared, ok, err := c.RedisConfig(); !ok || err != nil || shared.Addresses[0] != "redis:6379" {
 		t.Errorf("redis: %+v, %v", shared, err)
 	}
+	if _, err = c.Override(Overrides{Redis: "redis://:s3cret@host"}); err == nil ||
+		!strings.Contains(err.Error(), "--redis: is a URL, or has credentials in it: want host:port") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a URL with a password: %v", err)
+	}
 	_, err = c.Override(Overrides{Listen: "1", Strategy: "PREFIX_AWRE", Redis: "redis", LogLevel: "loud"})
 	want := []string{
 		`--listen: "1" is not an address: want host:port, or :port for every interface`,

@@ -32,7 +32,7 @@ func Check(ctx context.Context, c Config) (Server, error) {
 		return Server{}, err
 	}
 	logClient(c)
-	client := c.newClient()
+	client := c.newClient(maxConnections)
 	defer client.Close()
 	n := newNames(c.Namespace)
 	var found Server
@@ -116,15 +116,7 @@ func facts(ctx context.Context, client redis.UniversalClient) map[string]string 
 // explain says what a failure means.
 func (c Config) explain(doing string, err error) error {
 	kind, _ := failed(err)
-	hint := map[Failure]string{
-		Unreachable: "is it there, and does it take connections from here (redis.addresses, redis.tls)?",
-		Unready:     "it is not ready: it loads its data, or parts of the cluster are missing",
-		ReadOnly:    "it is a replica: name the primary, or sentinels with redis.sentinel_master",
-		OutOfMemory: "it takes no writes: raise maxmemory, or look at its log",
-		Denied:      "redis.username and redis.password are wrong, missing, or may not do this",
-		WrongType:   "something else is kept under redis.namespace",
-		Refused:     "is it Redis 7.0 or newer, or Valkey?",
-	}[kind]
+	hint := kind.hint()
 	if c.SentinelMaster != "" && kind == Unreachable {
 		hint = "do the sentinels answer, and know a primary named " + strconv.Quote(c.SentinelMaster) + " (redis.sentinel_master)?"
 	}

@@ -21,9 +21,13 @@ const (
 	poolTimeout  = 50 * time.Millisecond
 )
 
-// maxConnections bounds the connections to one server, of each of two kinds. There are as
-// many as there are things to do at a time: one for each pool's stream, and a few.
-const maxConnections = 64
+// maxConnections bounds the connections to one server for what is answered at once, and
+// maxStreams those that wait for news: each pool's stream has one. Only those are made that
+// are needed.
+const (
+	maxConnections = 64
+	maxStreams     = 4096
+)
 
 // Config is where Redis is and what is kept there.
 type Config struct {
@@ -90,7 +94,11 @@ func (c Config) Validate() error {
 		fail("addresses: none is given: want host:port")
 	}
 	for i, address := range c.Addresses {
-		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(address)
+		switch {
+		case strings.ContainsAny(address, "@/"): // not shown: there may be a password in it
+			fail("addresses[%d]: is a URL, or has credentials in it: want host:port, and username, password, db and tls as settings of their own", i)
+		case err != nil || host == "" || port == "":
 			fail("addresses[%d]: %q is not an address: want host:port", i, address)
 		}
 	}
@@ -118,8 +126,9 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// newClient connects to what is configured. It does not wait for an answer.
-func (c Config) newClient() redis.UniversalClient {
+// newClient connects to what is configured, with no more than so many connections to one
+// server. It does not wait for an answer.
+func (c Config) newClient(connections int) redis.UniversalClient {
 	return redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs:            c.Addresses,
 		Username:         c.Username,
@@ -138,7 +147,7 @@ func (c Config) newClient() redis.UniversalClient {
 		WriteTimeout:          replyTimeout,
 		ContextTimeoutEnabled: true,
 		PoolTimeout:           poolTimeout,
-		PoolSize:              maxConnections,
+		PoolSize:              connections,
 		PipelinePoolSize:      -1,
 		DisableIdentity:       true,
 		MaintNotificationsConfig: &maintnotifications.Config{

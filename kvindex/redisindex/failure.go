@@ -34,6 +34,19 @@ var failureNames = [...]string{"unreachable", "unready", "read_only", "out_of_me
 // String returns the kind as metrics name it.
 func (f Failure) String() string { return failureNames[f] }
 
+// failureHints say what to look at, or to change.
+var failureHints = [...]string{
+	Unreachable: "is it there, and does it take connections from here (redis.addresses, redis.tls)?",
+	Unready:     "it is not ready: it loads its data, or parts of the cluster are missing",
+	ReadOnly:    "it is a replica: name the primary, or sentinels with redis.sentinel_master",
+	OutOfMemory: "it takes no writes: raise maxmemory, or look at its log",
+	Denied:      "redis.username or redis.password is wrong or missing, or that user may not do this: see docs/operations/redis.md for what it needs",
+	WrongType:   "something else is kept under redis.namespace",
+	Refused:     "is it Redis 7.0 or newer, or Valkey?",
+}
+
+func (f Failure) hint() string { return failureHints[f] }
+
 // Failures returns all kinds.
 func Failures() []Failure {
 	all := make([]Failure, len(failureNames))

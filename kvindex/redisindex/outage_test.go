@@ -2,7 +2,10 @@ package redisindex
 
 import (
 	"fmt"
+	"log/slog"
 	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -205,6 +208,63 @@ func TestWrongPassword(t *testing.T) {
 	if got := a.Status(); got.Sharing != router.Alone || a.depth(h, keys) != 10 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestDeniedIsSaidOnce: what an operator has to mend is not tried over and over, and said once,
+// with what to change.
+func TestDeniedIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		password string
+		break_   []any
+		want     string
+	}{
+		"wrong password": {"wrong", []any{"CONFIG", "SET", "requirepass", "right"}, "WRONGPASS"},
+		"no permission":  {"", []any{"ACL", "SETUSER", "default", "-xadd"}, "NOPERM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			server.Do(tc.break_...)
+			var text lockedBuffer
+			a := launch(t, server.Addr, func(c *Config) {
+				c.Password, c.Logger = tc.password, slog.New(slog.NewTextHandler(&text, nil))
+			})
+			for i := range 3 {
+				a.see(a.add(fmt.Sprintf("b%d:80", i)), prompt("p", 10))
+			}
+			denied := func() uint64 { return a.Status().Failures[Denied] }
+			await(t, "it is denied", func() bool { return denied() > 0 })
+			before := denied()
+			<-time.After(3 * deniedPause)
+			// At each try there may be a few exchanges side by side.
+			if got := denied() - before; got == 0 || got > 40 {
+				t.Errorf("%d commands were denied in %v", got, 3*deniedPause)
+			}
+			log := text.String()
+			if strings.Count(log, "access is denied") != 1 || !strings.Contains(log, tc.want) || !strings.Contains(log, "redis.password") {
+				t.Errorf("log:\n%s", log)
+			}
+		})
+	}
+}
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // TestWrongTypes: somebody else keeps other things under our keys. They are replaced.

@@ -186,6 +186,9 @@ func rewind(id string) string {
 
 // read waits for records and takes them in.
 func (r *reader) read(ctx context.Context) error {
+	if r.store.resting() {
+		return errDenied
+	}
 	bounded, cancel := context.WithTimeout(ctx, readBlock+readGrace)
 	defer cancel()
 	streams, err := r.store.clients().streams.XRead(bounded, &redis.XReadArgs{

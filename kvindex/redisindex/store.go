@@ -2,6 +2,8 @@ package redisindex
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +20,15 @@ const (
 	breakerPause    = time.Second
 	// renewPause is the least time between two renewals of all connections.
 	renewPause = time.Second
+	// deniedPause is for how long nothing is tried after the server has denied something:
+	// that passes only when somebody changes a password or a permission. It is said when
+	// nothing was denied for deniedQuiet before.
+	deniedPause = 2 * time.Second
+	deniedQuiet = time.Minute
 )
+
+// errDenied says that the server denied something a moment ago.
+var errDenied = errors.New("redisindex: denied a moment ago")
 
 // store is the connection to Redis: every exchange is bounded in time, a breaker keeps a
 // server that is away from being asked at every turn, and failures are counted.
@@ -29,6 +39,7 @@ type store struct {
 	renewals atomic.Uint64
 	good     atomic.Int64           // when an exchange last succeeded, in nanoseconds
 	last     atomic.Pointer[string] // what the last failure said
+	denied   atomic.Int64           // when something was last denied, in nanoseconds
 
 	mu      sync.Mutex
 	current *clients
@@ -40,6 +51,10 @@ type store struct {
 // of a stream, which must not be in the way of the others.
 type clients struct{ commands, streams redis.UniversalClient }
 
+func (c Config) newClients() *clients {
+	return &clients{commands: c.newClient(maxConnections), streams: c.newClient(maxStreams)}
+}
+
 func (c *clients) close() {
 	// What is in flight fails, and is tried again on the next ones.
 	_ = c.commands.Close()
@@ -48,7 +63,7 @@ func (c *clients) close() {
 
 func newStore(c Config) *store {
 	s := &store{config: c}
-	s.current = &clients{commands: c.newClient(), streams: c.newClient()}
+	s.current = c.newClients()
 	s.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:    "redis",
 		Timeout: breakerPause,
@@ -78,6 +93,9 @@ func (s *store) stopReading() {
 // guard does something with Redis, within the breaker and a timeout. Of errors, those that
 // pass count against the server.
 func (s *store) guard(ctx context.Context, do func(ctx context.Context, client redis.UniversalClient) error) error {
+	if s.resting() {
+		return errDenied
+	}
 	var failure error
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		ctx, cancel := context.WithTimeout(ctx, replyTimeout)
@@ -137,11 +155,27 @@ func (s *store) note(err error) (kind Failure, yes bool) {
 	}
 	s.failures[kind].Add(1)
 	s.last.Store(new(kind.String() + ": " + err.Error()))
-	if kind == ReadOnly {
+	switch kind {
+	case ReadOnly:
 		s.renew()
+	case Denied:
+		s.deny(err)
 	}
 	return kind, true
 }
+
+// deny takes in that the server denied something: nothing is tried for a while.
+func (s *store) deny(err error) {
+	now := time.Now().UnixNano()
+	before := s.denied.Swap(now)
+	if now-before > int64(deniedQuiet) {
+		s.config.Logger.Error("redis: access is denied; nothing is shared until that is mended",
+			slog.String("error", err.Error()), slog.String("hint", Denied.hint()))
+	}
+}
+
+// resting reports whether nothing is to be tried.
+func (s *store) resting() bool { return time.Now().UnixNano()-s.denied.Load() < int64(deniedPause) }
 
 // renew makes all connections anew, at most once a second.
 func (s *store) renew() {
@@ -154,7 +188,7 @@ func (s *store) renew() {
 	s.renewed = now
 	s.renewals.Add(1)
 	s.current.close()
-	s.current = &clients{commands: s.config.newClient(), streams: s.config.newClient()}
+	s.current = s.config.newClients()
 }
 
 // lastError is what the last failure said; empty before any.

@@ -31,6 +31,10 @@ func TestConfigValidate(t *testing.T) {
 		{func(c *Config) { c.Addresses = nil }, "addresses: none"},
 		{func(c *Config) { c.Addresses[0] = "redis" }, `addresses[0]: "redis"`},
 		{func(c *Config) { c.Addresses[0] = ":6379" }, `addresses[0]: ":6379"`},
+		{func(c *Config) { c.Addresses[0] = "redis://:secret@host" }, "addresses[0]: is a URL"},
+		{func(c *Config) { c.Addresses[0] = "rediss://host:6379" }, "addresses[0]: is a URL"},
+		{func(c *Config) { c.Addresses[0] = "user:secret@host:6379" }, "addresses[0]: is a URL, or has credentials"},
+		{func(c *Config) { c.Addresses[0] = "secret@host:6379" }, "addresses[0]: is a URL, or has credentials"},
 		{func(c *Config) { c.Addresses = []string{"a:1", "b:2"} }, "addresses: there are 2"},
 		{func(c *Config) { c.Addresses, c.Cluster = []string{"a:1", "b:2"}, true }, ""},
 		{func(c *Config) { c.Addresses, c.SentinelMaster = []string{"a:1", "b:2"}, "m" }, ""},
@@ -49,6 +53,9 @@ func TestConfigValidate(t *testing.T) {
 		err := c.Validate()
 		if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%+v: got %v, want %q", c, err, tc.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("a password is shown: %v", err)
 		}
 	}
 }
