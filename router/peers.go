@@ -115,14 +115,19 @@ func (r *Router) SetPeers(reports []PeerReport, now time.Time) {
 	}
 }
 
-// SetSharing says how far this router knows of the others. While it is [Cut], prompts that
-// nobody holds go by rendezvous order first, so that routers agree without a word.
-func (r *Router) SetSharing(s Sharing) { r.sharing.Store(int32(s)) }
+// SetSharing says how far this router knows of what the others have in a pool. While it is
+// [Cut], prompts that nobody holds go by rendezvous order first, so that routers agree
+// without a word.
+func (r *Router) SetSharing(pool string, s Sharing) {
+	if p := r.Find(pool); p != nil {
+		p.sharing.Store(int32(s))
+	}
+}
 
 // agreeUnheard reports whether routers have to agree without hearing of each other.
-func (r *Router) agreeUnheard(config *Config) bool {
-	s := Sharing(r.sharing.Load())
-	return s == Cut || s == Alone && config.Replicas > 1
+func (p *Pool) agreeUnheard() bool {
+	s := Sharing(p.sharing.Load())
+	return s == Cut || s == Alone && p.config.Load().Replicas > 1
 }
 
 // PeerHorizon takes in that another router has moved a backend's horizon. Requests in

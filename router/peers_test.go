@@ -238,11 +238,13 @@ func TestPeerHorizon(t *testing.T) {
 	}
 }
 
-// TestAgreeUnheard: rendezvous order comes first only where routers do not hear of each
-// other.
+// TestAgreeUnheard: rendezvous order comes first only in the pools where routers do not hear
+// of each other.
 func TestAgreeUnheard(t *testing.T) {
-	one, several := DefaultConfig(), DefaultConfig()
+	configs := map[string]Config{"one": DefaultConfig(), "several": DefaultConfig(), "other": DefaultConfig()}
+	several := configs["several"]
 	several.Replicas = 2
+	configs["several"] = several
 	for _, tc := range []struct {
 		sharing      Sharing
 		one, several bool
@@ -252,12 +254,18 @@ func TestAgreeUnheard(t *testing.T) {
 		{Cut, true, true},
 	} {
 		r := New(Options{})
-		r.SetSharing(tc.sharing)
-		if got := r.agreeUnheard(&one); got != tc.one {
-			t.Errorf("%d, one router: %v", tc.sharing, got)
+		for name, config := range configs {
+			if _, err := r.AddPool(PoolSpec{Name: name, Config: config, Ejection: backends.DefaultEjection()}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if got := r.agreeUnheard(&several); got != tc.several {
-			t.Errorf("%d, several: %v", tc.sharing, got)
+		r.SetSharing("one", tc.sharing)
+		r.SetSharing("several", tc.sharing)
+		r.SetSharing("nobody", Cut)
+		for name, want := range map[string]bool{"one": tc.one, "several": tc.several, "other": false} {
+			if got := r.Find(name).agreeUnheard(); got != want {
+				t.Errorf("%v, pool %s: %v", tc.sharing, name, got)
+			}
 		}
 	}
 }

@@ -50,6 +50,7 @@ type Pool struct {
 	registry *backends.Registry
 	index    kvindex.Index
 	config   atomic.Pointer[Config]
+	sharing  atomic.Int32 // a Sharing
 	members  atomic.Pointer[[]*member]
 	line     line
 	pins     pins

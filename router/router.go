@@ -40,7 +40,6 @@ type Router struct {
 	epoch   time.Time
 	ids     atomic.Uint64
 	catalog atomic.Pointer[catalog]
-	sharing atomic.Int32 // a Sharing
 	mu      sync.Mutex   // serialises AddPool
 	views   sync.Pool
 }
@@ -146,7 +145,7 @@ func (r *Router) open(v *view, req *Request) error {
 	if none := v.look(req.Pool, req); none != nil {
 		return none
 	}
-	v.unshared = r.agreeUnheard(v.config)
+	v.unshared = req.Pool.agreeUnheard()
 	if v.config.OnSaturation == Queue && !req.Waited && req.Pool.line.occupied() {
 		return v.saturation(req.Pool) // those who wait come first
 	}

@@ -40,7 +40,6 @@ func newReplica(f *Fleet, number int) (*replica, error) {
 	v.router = router.New(options)
 	if f.sharing() {
 		v.heard = make([]said, f.config.Routers)
-		v.router.SetSharing(router.Fresh)
 	}
 	spec := router.PoolSpec{Name: poolName, Config: f.config.Router, Ejection: backends.DefaultEjection()}
 	for i := range f.config.Backends {
@@ -49,6 +48,9 @@ func newReplica(f *Fleet, number int) (*replica, error) {
 	pool, err := v.router.AddPool(spec)
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
+	}
+	if f.sharing() {
+		v.router.SetSharing(poolName, router.Fresh)
 	}
 	v.pool, v.backends = pool, pool.Backends() // sorted by id, which is the order of numbers
 	return v, nil

@@ -17,6 +17,7 @@ type redisCollector struct {
 	status   func() redisindex.Status
 	numbers  []redisMetric
 	sharing  *prometheus.Desc // state
+	pools    *prometheus.Desc // pool
 	breaker  *prometheus.Desc // state
 	failures *prometheus.Desc // kind
 }
@@ -37,6 +38,7 @@ func newRedisCollector(status func() redisindex.Status) *redisCollector {
 	c := &redisCollector{
 		status:   status,
 		sharing:  desc("sharing", "1 for how far routers know of each other, 0 for the others.", "state"),
+		pools:    desc("pool_up", "1 while what this router writes of a pool comes back to it.", "pool"),
 		breaker:  desc("breaker", "1 for the state of the breaker, 0 for the others.", "state"),
 		failures: desc("failures_total", "Commands that failed, by kind.", "kind"),
 	}
@@ -46,7 +48,7 @@ func newRedisCollector(status func() redisindex.Status) *redisCollector {
 	counter := func(name, help string, value func(*redisindex.Status) uint64) {
 		c.numbers = append(c.numbers, redisMetric{desc(name, help), prometheus.CounterValue, func(s *redisindex.Status) float64 { return float64(value(s)) }})
 	}
-	gauge("up", "1 while what this router writes comes back to it.",
+	gauge("up", "1 while what this router writes comes back to it, of every pool.",
 		func(s *redisindex.Status) float64 { return truth(s.Sharing == router.Fresh) })
 	gauge("sync_age_seconds", "Time since something that this router wrote last came back, or since its start.",
 		func(s *redisindex.Status) float64 { return s.SyncAge.Seconds() })
@@ -103,7 +105,7 @@ func newRedisCollector(status func() redisindex.Status) *redisCollector {
 
 // Describe implements prometheus.Collector.
 func (c *redisCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.sharing, c.breaker, c.failures} {
+	for _, d := range []*prometheus.Desc{c.sharing, c.pools, c.breaker, c.failures} {
 		ch <- d
 	}
 	for _, n := range c.numbers {
@@ -126,6 +128,9 @@ func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, s := range []router.Sharing{router.Alone, router.Fresh, router.Cut} {
 		send(c.sharing, prometheus.GaugeValue, truth(status.Sharing == s), s.String())
+	}
+	for name, s := range status.Pools {
+		send(c.pools, prometheus.GaugeValue, truth(s == router.Fresh), name)
 	}
 	for _, s := range redisindex.BreakerStates() {
 		send(c.breaker, prometheus.GaugeValue, truth(status.Breaker == s), s)

@@ -22,7 +22,7 @@ func decode(data []byte) (*message, error) {
 	if version := d.byte(); version != messageVersion {
 		return nil, fmt.Errorf("%w: version %d, not %d", errMalformed, version, messageVersion)
 	}
-	m := &message{replica: d.fixed()}
+	m := &message{replica: d.fixed(), number: d.fixed()}
 	for len(d.rest) > 0 && !d.bad {
 		switch section := d.byte(); section {
 		case sectionChain:

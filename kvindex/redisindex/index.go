@@ -75,6 +75,8 @@ type pool struct {
 	newest   atomic.Int64        // the server's time of the last record written, in milliseconds
 	written  atomic.Int64        // this machine's time of the same, in nanoseconds
 	renewed  renewal             // of the stream
+	told     uint64              // how many messages were made of it; the writer's
+	hearing  hearing
 }
 
 // New returns an index around a memory that nobody else changes. It does not connect
@@ -137,7 +139,7 @@ func (x *Index) pool(name string) *pool {
 			name:   name,
 			stream: x.names.stream(name), horizons: x.names.horizons(name),
 			trimmed: x.names.trimmed(name), epoch: x.names.epoch(name),
-			backends: make(map[string]*backend),
+			backends: make(map[string]*backend), hearing: hearing{began: x.config.Now()},
 		}
 		x.pools[name] = p
 		signal(x.newPools)

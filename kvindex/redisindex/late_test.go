@@ -20,7 +20,8 @@ func TestLateNewsHaveTheirTrueAge(t *testing.T) {
 	ago := func(d time.Duration) moment { return moment(now.Add(-d).UnixMicro()) }
 	r.seeAt(h, own, now.Add(-time.Second))
 
-	reads := &reader{Index: r.Index, pool: r.holder(h).home, late: make(late), until: "5-0"}
+	reads := newReader(r.Index, r.holder(h).home)
+	reads.until = "5-0"
 	record := func(id string, m *message) {
 		m.replica = 7
 		reads.take(redis.XMessage{ID: id, Values: map[string]any{streamField: string(pack(m)[0])}})

@@ -9,13 +9,14 @@ import (
 
 // A message is what one router tells the others in one record of a pool's stream.
 //
-// It is binary: a version byte and the replica's number in eight bytes, then sections,
-// each with a byte that says what it is. Numbers are varints, texts have their length
+// It is binary: a version byte, the replica's number and the message's own, which counts up
+// from 1 in each pool, in eight bytes each; then sections, each with a byte that says what it is. Numbers are varints, texts have their length
 // before them, block keys are eight bytes. A chain has its backend's name only where that
 // is not the backend of the chain before, and its keys without the leading ones that it has
 // in common with that.
 type message struct {
 	replica  uint64
+	number   uint64
 	chains   []chain
 	ends     []end
 	horizons []horizon
@@ -62,7 +63,7 @@ type load struct {
 }
 
 const (
-	messageVersion = 2
+	messageVersion = 3
 
 	sectionChain   = 'C'
 	sectionPromise = 'P' // a chain, and the number of its promise before
@@ -86,6 +87,7 @@ const (
 // encoder packs what a replica has to tell of one pool into messages.
 type encoder struct {
 	replica uint64
+	told    *uint64 // the number of the last message
 	done    [][]byte
 	buf     []byte
 	chains  int           // in buf
@@ -95,14 +97,17 @@ type encoder struct {
 	fixed   int           // bytes of buf that are no sections
 }
 
-func newEncoder(replica uint64) *encoder {
-	e := &encoder{replica: replica}
+// newEncoder returns an encoder of what a replica tells in a pool where it has told so many
+// messages before, and counts those that it makes.
+func newEncoder(replica uint64, told *uint64) *encoder {
+	e := &encoder{replica: replica, told: told}
 	e.begin()
 	return e
 }
 
 func (e *encoder) begin() {
 	e.buf = binary.LittleEndian.AppendUint64([]byte{messageVersion}, e.replica)
+	e.buf = binary.LittleEndian.AppendUint64(e.buf, *e.told+1)
 	e.fixed = len(e.buf)
 	e.chains, e.keys, e.backend, e.last = 0, 0, "", nil
 }
@@ -111,6 +116,7 @@ func (e *encoder) begin() {
 func (e *encoder) end() {
 	if len(e.buf) > e.fixed {
 		e.done = append(e.done, e.buf)
+		*e.told++
 	}
 	e.begin()
 }

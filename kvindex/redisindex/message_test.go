@@ -17,7 +17,7 @@ var allFields = cmp.AllowUnexported(message{}, chain{}, end{}, horizon{}, report
 
 // pack encodes what a message can say.
 func pack(m *message) [][]byte {
-	e := newEncoder(m.replica)
+	e := newEncoder(m.replica, new(m.number-1))
 	for _, h := range m.horizons {
 		e.addHorizon(h)
 	}
@@ -44,7 +44,10 @@ func unpack(t interface{ Fatalf(string, ...any) }, all [][]byte) *message {
 		if err != nil {
 			t.Fatalf("decode: %v", err)
 		}
-		whole.replica = m.replica
+		if whole.number != 0 && m.number != whole.number+1 {
+			t.Fatalf("message %d comes after %d", m.number, whole.number)
+		}
+		whole.replica, whole.number = m.replica, m.number
 		whole.chains = append(whole.chains, m.chains...)
 		whole.ends = append(whole.ends, m.ends...)
 		whole.horizons = append(whole.horizons, m.horizons...)
@@ -65,7 +68,7 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 	at := rapid.Int64Range(0, int64(maxMoment))
 	label := rapid.SampledFrom([]string{"b1:80", "b2:80", "[::1]:8000/v1#3"})
 	rapid.Check(t, func(t *rapid.T) {
-		m := &message{replica: rapid.Uint64().Draw(t, "replica")}
+		m := &message{replica: rapid.Uint64().Draw(t, "replica"), number: rapid.Uint64Range(1, math.MaxInt64).Draw(t, "number")}
 		for range rapid.IntRange(0, 40).Draw(t, "chains") {
 			keys := rapid.SampledFrom(chains).Draw(t, "chain")
 			m.chains = append(m.chains, chain{
@@ -95,7 +98,9 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 		all := pack(m)
 		got := unpack(t, all)
 		if len(all) == 0 {
-			m.replica = 0 // nothing to tell, nothing told
+			m.replica, m.number = 0, 0 // nothing to tell, nothing told
+		} else {
+			m.number += uint64(len(all) - 1) // of the last
 		}
 		if diff := cmp.Diff(m, got, allFields); diff != "" {
 			t.Fatalf("(-sent +received):\n%s", diff)

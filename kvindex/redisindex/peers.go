@@ -13,14 +13,11 @@ import (
 // decides how long it counts.
 const reportsFor = 10 * time.Second
 
-// peers is what has been heard of the other routers, and of this one. It is safe for
-// concurrent use.
+// peers is what has been heard of the load of other routers. It is safe for concurrent use.
 type peers struct {
 	mu      sync.Mutex
 	reports map[peerPool]peerLoads
-	news    bool      // there are reports that latest has not returned yet
-	heard   time.Time // when another router was last heard
-	echo    time.Time // when this router last read back what it wrote
+	news    bool // there are reports that latest has not returned yet
 }
 
 // peerPool is a replica in one pool: each has a report of its own.
@@ -33,20 +30,6 @@ type peerPool struct {
 type peerLoads struct {
 	at    time.Time
 	loads map[string]router.Load
-}
-
-// echoed notes that what this router wrote came back.
-func (s *peers) echoed(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.echo = now
-}
-
-// heardOf notes that another router said something.
-func (s *peers) heardOf(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.heard = now
 }
 
 // put takes in a report, unless there is a later one. One that is not whole says what has
@@ -104,24 +87,4 @@ func (s *peers) replicas() int {
 		seen[who.replica] = true
 	}
 	return len(seen)
-}
-
-// sharing returns how far routers know of each other.
-func (s *peers) sharing(now time.Time) router.Sharing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !s.echo.IsZero() && now.Sub(s.echo) <= freshFor:
-		return router.Fresh
-	case !s.heard.IsZero() && now.Sub(s.heard) <= peersFor:
-		return router.Cut
-	}
-	return router.Alone
-}
-
-// lastEcho is when this router last read back what it wrote; the zero time: never.
-func (s *peers) lastEcho() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.echo
 }

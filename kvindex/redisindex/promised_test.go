@@ -94,7 +94,8 @@ func TestPromisesOfTheDead(t *testing.T) {
 		defer r.Close()
 		h := r.add("b1:80")
 		r.clock.measured.Store(&measurement{local: r.clock.now(), fleet: time.Now()})
-		reads := &reader{Index: r.Index, pool: r.holder(h).home, late: make(late), until: "0-0"}
+		reads := newReader(r.Index, r.holder(h).home)
+		reads.until = "0-0"
 		hear := func(number kvindex.Promise, keys []kvindex.Key, age time.Duration) {
 			m := &message{replica: 7, chains: []chain{{
 				backend: "b1:80", last: moment(time.Now().Add(-age).UnixMicro()), keys: keys, promise: number,

@@ -38,7 +38,7 @@ func (x *Index) follow(ctx context.Context) {
 	defer readers.Wait()
 	for {
 		for _, p := range x.unfollowed() {
-			readers.Go(func() { (&reader{Index: x, pool: p, late: make(late)}).run(ctx) })
+			readers.Go(func() { newReader(x, p).run(ctx) })
 		}
 		select {
 		case <-ctx.Done():
@@ -72,7 +72,13 @@ type reader struct {
 	late  late      // what the records up to that one tell, to be merged after it
 	back  time.Time // when what this router wrote last came back, or reading began
 
-	promised promised
+	sequences sequences // of the other routers
+	gap       bool      // messages have been missed since the reader connected
+	promised  promised
+}
+
+func newReader(x *Index, p *pool) *reader {
+	return &reader{Index: x, pool: p, late: make(late), sequences: make(sequences)}
 }
 
 // run connects and follows, over and over, until ctx ends.
@@ -100,8 +106,12 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// errNoEcho says that what this router writes does not come back.
-var errNoEcho = errors.New("redisindex: what is written is not read")
+var (
+	// errNoEcho says that what this router writes does not come back.
+	errNoEcho = errors.New("redisindex: what is written is not read")
+	// errGap says that messages have been missed.
+	errGap = errors.New("redisindex: messages are missing")
+)
 
 // connect finds out where to go on reading, and has the sets read where records have been
 // missed. Horizons come first: what they forget must not come back with old records.
@@ -133,10 +143,11 @@ func (r *reader) connect(ctx context.Context) error {
 	case before(last, r.last):
 		r.last = "0-0" // it is another stream than before
 		r.restoreAll()
-	case before(r.last, first):
+	case before(r.last, first), r.gap:
 		r.counts.gaps.Add(1)
 		r.restoreAll()
 	}
+	r.gap = false
 	r.until = last
 	p.noted.Store(true)
 	signal(r.tasks.wake)
@@ -146,6 +157,7 @@ func (r *reader) connect(ctx context.Context) error {
 
 // restoreAll has what Redis knows of the pool's backends read.
 func (r *reader) restoreAll() {
+	clear(r.sequences) // what is missing is read with it
 	for _, b := range r.all() {
 		if b.home == r.pool {
 			r.tasks.add(b, task{restore: true})
@@ -216,6 +228,10 @@ func (r *reader) read(ctx context.Context) error {
 	if records == 0 || !before(r.last, r.until) {
 		r.mergeLate(r.late)
 	}
+	if r.sequences.missed(r.config.Now()) {
+		r.gap = true
+		return errGap
+	}
 	if written := time.Unix(0, r.pool.written.Load()); written.Sub(r.back) > echoLimit {
 		r.store.renew()
 		return errNoEcho
@@ -234,11 +250,12 @@ func (r *reader) take(record redis.XMessage) {
 	now := r.config.Now()
 	if m.replica == r.replica {
 		r.back = now
-		r.peers.echoed(now)
+		r.echoed(m.report)
 		r.counts.lag.Store(int64(max(r.clock.fleetNow()-moment(millisOf(record.ID)*1000), 0)))
 		return
 	}
-	r.peers.heardOf(now)
+	r.pool.hearing.heardOf(now)
+	r.sequences.take(m.replica, m.number, !before(r.until, record.ID), now)
 	for _, h := range m.horizons {
 		r.moved(r.pool, h)
 	}
@@ -250,6 +267,13 @@ func (r *reader) take(record redis.XMessage) {
 	}
 	if m.report != nil {
 		r.peers.put(peerPool{m.replica, r.pool.name}, r.reportOf(m.report), m.report.whole)
+	}
+}
+
+// echoed takes in that this router's own report came back; nil where there was none.
+func (r *reader) echoed(own *report) {
+	if clock, ok := r.clock.conversion(); ok && own != nil {
+		r.pool.hearing.echoed(clock.localTime(own.at))
 	}
 }
 

@@ -18,8 +18,8 @@ type Fleet interface {
 	Loads(dst []router.Load, now time.Time) []router.Load
 	// SetPeers takes in what the other routers said last.
 	SetPeers(reports []router.PeerReport, now time.Time)
-	// SetSharing takes in how far routers know of each other.
-	SetSharing(s router.Sharing)
+	// SetSharing takes in how far routers know of each other in a pool.
+	SetSharing(pool string, s router.Sharing)
 	// PeerHorizon takes in that another router has moved a backend's horizon.
 	PeerHorizon(pool, backend string, horizon, now kvindex.Stamp)
 }
@@ -36,8 +36,8 @@ const (
 	// heartbeat is how often a replica without load says that it is there, and with it
 	// learns whether what it writes comes back.
 	heartbeat = 500 * time.Millisecond
-	// freshFor is how long after this router last read back what it wrote it counts on
-	// knowing what the others have.
+	// freshFor is how old what this router last read back of its own may be for it to count
+	// on knowing what the others have.
 	freshFor = 2 * time.Second
 	// peersFor is how long another router is remembered that is not heard any more.
 	peersFor = 4 * time.Hour
@@ -58,7 +58,7 @@ type alone struct{ *Index }
 
 func (alone) Loads(dst []router.Load, _ time.Time) []router.Load { return dst }
 func (alone) SetPeers([]router.PeerReport, time.Time)            {}
-func (alone) SetSharing(router.Sharing)                          {}
+func (alone) SetSharing(string, router.Sharing)                  {}
 
 func (a alone) PeerHorizon(pool, id string, horizon, _ kvindex.Stamp) {
 	for _, b := range a.all() {
@@ -83,8 +83,10 @@ func (x *Index) share(ctx context.Context) {
 			x.fleet.SetPeers(reports, now)
 			taken = now
 		}
-		s := x.peers.sharing(now)
-		x.fleet.SetSharing(s)
+		s := x.hears(now)
+		for pool, one := range s.pools {
+			x.fleet.SetSharing(pool, one)
+		}
 		states.log(s, now, x.store)
 		select {
 		case <-ctx.Done():
@@ -102,8 +104,8 @@ type sharingLog struct {
 	fresh  bool // was the last state said
 }
 
-func (l *sharingLog) log(s router.Sharing, now time.Time, from *store) {
-	fresh := s == router.Fresh
+func (l *sharingLog) log(s state, now time.Time, from *store) {
+	fresh := s.worst == router.Fresh
 	switch {
 	case l.said && fresh == l.fresh:
 		return
@@ -112,7 +114,7 @@ func (l *sharingLog) log(s router.Sharing, now time.Time, from *store) {
 	case !l.said && now.Sub(l.began) < freshFor:
 		return // it may be connecting
 	default:
-		l.logger.Warn("redis: the index is not shared; this router goes on with what it knows", slog.String("last_error", from.lastError()))
+		l.logger.Warn("redis: the index is not shared; this router goes on with what it knows", slog.Any("pools", s.behind()), slog.String("last_error", from.lastError()))
 	}
 	l.said, l.fresh = true, fresh
 }

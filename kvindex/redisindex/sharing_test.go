@@ -1,12 +1,14 @@
 package redisindex
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/redis/go-redis/v9"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/kvindex/redisindex/redistest"
@@ -34,7 +36,7 @@ func (f *fleet) SetPeers(reports []router.PeerReport, _ time.Time) {
 	f.reports = reports
 }
 
-func (f *fleet) SetSharing(s router.Sharing) {
+func (f *fleet) SetSharing(_ string, s router.Sharing) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sharing = s
@@ -217,4 +219,71 @@ func TestPeerHorizonsGoToTheRouter(t *testing.T) {
 	if got := b.depth(two, keys); got != 10 {
 		t.Errorf("the index forgot by itself: %d blocks left", got)
 	}
+}
+
+// TestMissedMessages: messages that go from the stream before this router has read them are
+// noticed although every read goes well, and what they told is read from the sets.
+func TestMissedMessages(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := launch(t, server.Addr)
+	h := a.add("b1:80")
+	a.awaitShared()
+	client, told := server.Client(), uint64(0)
+	stream, now := "warmroute:1:{pool}:stream", time.Now()
+	// tell writes what another router tells, and what it keeps in the sets.
+	tell := func(keys []kvindex.Key, trim bool) {
+		e := newEncoder(42, &told)
+		e.addChain(chain{backend: "b1:80", last: moment(now.UnixMicro()), keys: keys})
+		for i, key := range keys {
+			score := float64(scoreOf(moment(now.UnixMicro()), i))
+			client.ZAdd(t.Context(), fmt.Sprintf("warmroute:1:{pool/%x}:b1:80", shardOf(key)), redis.Z{Score: score, Member: member(key)})
+		}
+		if _, err := client.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+			p.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []any{streamField, e.messages()[0]}})
+			if trim {
+				p.XTrimMaxLen(t.Context(), stream, 0)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, missed, last := prompt("first", 20), prompt("missed", 30), prompt("last", 40)
+	tell(first, false)
+	a.awaitDepth(h, first, 20)
+	tell(missed, true)
+	tell(last, false)
+	a.awaitDepth(h, last, 40)
+	a.awaitDepth(h, missed, 30)
+	if got := a.Status(); got.Gaps != 1 || got.Failures[Unreachable] != 0 {
+		t.Errorf("%d gaps, failures: %v", got.Gaps, got.Failures)
+	}
+}
+
+// TestPoolsThatFallBehind: one pool's stream is not to be written to, and that one alone is cut off.
+func TestPoolsThatFallBehind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := launch(t, server.Addr), launch(t, server.Addr)
+	for _, r := range []*replica{a, b} {
+		r.add("b1:80")
+		if _, err := r.Add("other b1:80 http://b1:80"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pools := func() map[string]router.Sharing { return a.Status().Pools }
+	await(t, "both pools are shared", func() bool { return pools()["pool"] == router.Fresh && pools()["other"] == router.Fresh })
+	await(t, "they hear of each other", func() bool { return a.Status().Peers == 1 && b.Status().Peers == 1 })
+	// Nothing can be written to a stream that has used up its ids.
+	server.Do("XSETID", "warmroute:1:{other}:stream", "18446744073709551615-18446744073709551615")
+	await(t, "the pool is cut off", func() bool { return pools()["other"] == router.Cut })
+	if got := pools()["pool"]; got != router.Fresh {
+		t.Errorf("the other pool is %v", got)
+	}
+	if got := a.Status().Sharing; got != router.Cut {
+		t.Errorf("all together are %v", got)
+	}
+	server.Do("DEL", "warmroute:1:{other}:stream")
+	await(t, "both pools are shared again", func() bool { return pools()["pool"] == router.Fresh && pools()["other"] == router.Fresh })
 }

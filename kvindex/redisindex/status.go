@@ -20,12 +20,15 @@ type counts struct {
 
 // Status is how sharing goes at a moment. Counts are since the start.
 type Status struct {
-	// Sharing is how far routers know of each other.
+	// Pools is how far routers know of each other in each pool, and Sharing that of the pool
+	// that is worst off.
+	Pools   map[string]router.Sharing
 	Sharing router.Sharing
 	// Breaker is closed, half-open or open: while it is open, Redis is not asked.
 	Breaker string
-	// LastEcho is when this router last read back what it wrote; the zero time: never.
-	// SyncAge is the time since, or since the start.
+	// LastEcho is when the last was true of what this router has written and read back, in
+	// the pool where that is oldest; the zero time: never. SyncAge is the time since, or since
+	// the start.
 	LastEcho time.Time
 	SyncAge  time.Duration
 	// Lag is how long the last of that took, from the server's clock to its arrival.
@@ -81,9 +84,11 @@ func BreakerStates() []string {
 // Status returns how sharing goes.
 func (x *Index) Status() Status {
 	c := &x.counts
+	now := x.config.Now()
+	heard := x.hears(now)
 	s := Status{
-		Sharing: x.peers.sharing(x.config.Now()), Breaker: x.store.breaker.State().String(),
-		LastEcho: x.peers.lastEcho(), Lag: time.Duration(c.lag.Load()) * time.Microsecond,
+		Pools: heard.pools, Sharing: heard.worst, Breaker: x.store.breaker.State().String(),
+		LastEcho: heard.echo, Lag: time.Duration(c.lag.Load()) * time.Microsecond,
 		LastError: x.store.lastError(), Peers: x.peers.replicas(),
 		Queued: x.queue.len(), Published: c.published.Load(), Dropped: c.dropped.Load(), Written: c.written.Load(),
 		Batches: c.batches.Load(), Commands: c.commands.Load(), Abandoned: c.abandoned.Load(),
@@ -94,9 +99,9 @@ func (x *Index) Status() Status {
 		Failures: make(map[Failure]uint64), Renewals: x.store.renewals.Load(),
 	}
 	s.LastRead = int(c.lastRead.Load())
-	s.SyncAge = x.config.Now().Sub(x.began)
+	s.SyncAge = now.Sub(x.began)
 	if !s.LastEcho.IsZero() {
-		s.SyncAge = x.config.Now().Sub(s.LastEcho)
+		s.SyncAge = now.Sub(s.LastEcho)
 	}
 	s.ClockOffset, s.ClockKnown = x.clock.offset()
 	for _, kind := range Failures() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -402,13 +403,14 @@ func TestTeller(t *testing.T) {
 	}
 }
 
-func TestPeers(t *testing.T) {
-	var s peers
+func TestHearing(t *testing.T) {
+	var s hearing
 	start := time.Unix(1000, 0)
 	if got := s.sharing(start); got != router.Alone {
 		t.Errorf("at first: %v", got)
 	}
 	s.echoed(start)
+	s.echoed(start.Add(-time.Second)) // what was true before is no news
 	for _, tc := range []struct {
 		after time.Duration
 		want  router.Sharing
@@ -426,6 +428,111 @@ func TestPeers(t *testing.T) {
 			t.Errorf("%v after another router was heard: %v, want %v", tc.after, got, tc.want)
 		}
 	}
+}
+
+// TestWorstPool: an index is as well shared as the pool that is worst off, except that one
+// which came a moment ago does not count yet.
+func TestWorstPool(t *testing.T) {
+	now := time.Unix(1000, 0)
+	x, err := New(Config{Addresses: []string{"redis:6379"}, Now: func() time.Time { return now }}, kvindex.NewMemory(kvindex.MemoryConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	add := func(name string) *pool {
+		if _, err := x.Add(name + " b1:80 http://b1:80"); err != nil {
+			t.Fatal(err)
+		}
+		return x.allPools()[name]
+	}
+	one, two := add("one"), add("two")
+	want := func(what string, worst router.Sharing, echo time.Time, behind ...string) {
+		t.Helper()
+		got := x.hears(now)
+		names := got.behind()
+		slices.Sort(names)
+		if got.worst != worst || !got.echo.Equal(echo) || !slices.Equal(names, behind) {
+			t.Errorf("%s: %v, the oldest echo of %v, behind: %v", what, got.worst, got.echo, names)
+		}
+	}
+	want("at first", router.Alone, time.Time{}, "one", "two")
+	one.hearing.echoed(now)
+	want("one was heard, the other is new", router.Fresh, now, "two")
+	now = now.Add(freshFor + 1)
+	one.hearing.echoed(now)
+	want("the other is not new any more", router.Alone, time.Time{}, "two")
+	two.hearing.echoed(now.Add(-freshFor))
+	want("both", router.Fresh, now.Add(-freshFor))
+	add("three")
+	want("and another one comes", router.Fresh, now.Add(-freshFor), "three")
+	two.hearing.heardOf(now)
+	now = now.Add(1)
+	want("one of them falls behind", router.Cut, now.Add(-freshFor-1), "three", "two")
+}
+
+// TestSequences: what is missing for long was missed, and what came late was not.
+func TestSequences(t *testing.T) {
+	start := time.Unix(1000, 0)
+	const early, live = true, false
+	type came struct {
+		after   time.Duration
+		replica uint64
+		number  uint64
+		early   bool
+	}
+	for name, tc := range map[string]struct {
+		came []came
+		want bool // in the end
+	}{
+		"in order":               {[]came{{0, 7, 1, live}, {1, 7, 2, live}, {2, 7, 3, live}}, false},
+		"one lacks":              {[]came{{0, 7, 1, live}, {1, 7, 3, live}}, true},
+		"one is late":            {[]came{{0, 7, 1, live}, {1, 7, 3, live}, {2, 7, 2, live}}, false},
+		"one comes twice":        {[]came{{0, 7, 1, live}, {1, 7, 2, live}, {2, 7, 1, live}, {3, 7, 3, live}}, false},
+		"the middle is late":     {[]came{{0, 7, 1, live}, {1, 7, 5, live}, {2, 7, 3, live}, {3, 7, 2, live}, {4, 7, 4, live}}, false},
+		"the ends are late":      {[]came{{0, 7, 1, live}, {1, 7, 5, live}, {2, 7, 4, live}, {3, 7, 2, live}}, true},
+		"from the middle":        {[]came{{0, 7, 500, early}, {1, 7, 501, live}}, false},
+		"the first were missed":  {[]came{{0, 7, 3, live}}, true},
+		"each has its own":       {[]came{{0, 7, 1, live}, {0, 8, 1, live}, {1, 7, 2, live}, {1, 8, 2, live}}, false},
+		"another one's is none":  {[]came{{0, 7, 1, live}, {0, 8, 1, live}, {1, 7, 3, live}, {1, 8, 2, live}}, true},
+		"late, but not too late": {[]came{{0, 7, 1, live}, {0, 7, 3, live}, {lateFor, 7, 2, live}, {2 * lateFor, 7, 4, live}}, false},
+	} {
+		s := make(sequences)
+		now := start
+		for _, c := range tc.came {
+			now = start.Add(c.after)
+			s.take(c.replica, c.number, c.early, now)
+			if s.missed(now) {
+				t.Errorf("%s: missed after message %d already", name, c.number)
+			}
+		}
+		if got := s.missed(now.Add(lateFor + 1)); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if s.missed(now.Add(2 * lateFor)) {
+			t.Errorf("%s: missed twice", name)
+		}
+		if s.missed(now.Add(silentFor + 1)); len(s) != 0 {
+			t.Errorf("%s: replicas that are gone are remembered", name)
+		}
+	}
+	s := make(sequences)
+	for i := range uint64(maxSpans + 1) {
+		s.take(7, 2*i+2, live, start)
+	}
+	if !s.missed(start) {
+		t.Error("any number of messages may lack")
+	}
+	for i := range uint64(2 * maxSequences) {
+		s.take(i, 1, live, start)
+	}
+	if len(s) != maxSequences {
+		t.Errorf("%d replicas are followed", len(s))
+	}
+}
+
+func TestPeers(t *testing.T) {
+	var s peers
+	start := time.Unix(1000, 0)
 	busy := router.Load{Pool: "p", Backend: "b1:80", InFlight: 2}
 	other := router.Load{Pool: "p", Backend: "b2:80", InFlight: 1}
 	s.put(peerPool{1, "p"}, router.PeerReport{At: start, Loads: []router.Load{busy, other}}, true)
@@ -467,9 +574,9 @@ func TestSharingLog(t *testing.T) {
 	start := time.Unix(1000, 0)
 	l := sharingLog{logger: slog.New(slog.NewTextHandler(&text, nil)), began: start}
 	s := new(store)
-	said := func(state router.Sharing, after time.Duration) string {
+	said := func(worst router.Sharing, after time.Duration) string {
 		text.Reset()
-		l.log(state, start.Add(after), s)
+		l.log(state{worst: worst, pools: map[string]router.Sharing{"p": worst}}, start.Add(after), s)
 		return text.String()
 	}
 	for _, tc := range []struct {

@@ -129,7 +129,7 @@ func (w *writer) next(clock conversion) []write {
 	told := make(map[*pool]*encoder)
 	tell := func(p *pool) *encoder {
 		if told[p] == nil {
-			told[p] = newEncoder(w.replica)
+			told[p] = newEncoder(w.replica, &p.told)
 		}
 		return told[p]
 	}
