@@ -40,7 +40,7 @@ type Router struct {
 	epoch   time.Time
 	ids     atomic.Uint64
 	catalog atomic.Pointer[catalog]
-	mu      sync.Mutex   // serialises AddPool
+	mu      sync.Mutex // serialises AddPool
 	views   sync.Pool
 }
 
