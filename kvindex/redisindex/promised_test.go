@@ -59,7 +59,8 @@ func TestPromisesToldTwice(t *testing.T) {
 		defer r.Close()
 		h := r.add("b1:80")
 		r.clock.measured.Store(&measurement{local: r.clock.now(), fleet: time.Now()})
-		reads := &reader{Index: r.Index, pool: r.holder(h).home, late: make(late), until: "0-0"}
+		reads := newReader(r.Index, r.holder(h).home)
+		reads.until = "0-0"
 		hear := func(m *message) {
 			m.replica = 7
 			reads.take(redis.XMessage{ID: "1-0", Values: map[string]any{streamField: string(pack(m)[0])}})
