@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/warmroute/warmroute/feedback/usage"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/proto/warmroute/v1/warmroutev1connect"
 )
@@ -29,7 +30,8 @@ type Client struct {
 	carrier *http.Client
 	rpc     warmroutev1connect.RoutingServiceClient
 	lease   time.Duration
-	reports sync.WaitGroup // that are under way
+	asked   usage.Stances[string] // which backends, by id, refuse to report usage on streams
+	reports sync.WaitGroup        // that are under way
 }
 
 // Option changes how a client works.
@@ -118,7 +120,7 @@ func (c *Client) Route(ctx context.Context, r Request) (*Decision, error) {
 	}
 	d := &Decision{
 		ID: out.GetDecisionId(), Target: target(out.GetTarget()),
-		Pool: out.GetPool(), Model: out.GetModel(), RewriteModel: out.GetRewriteModel(),
+		Pool: out.GetPool(), Model: out.GetModel(), RewriteModel: out.GetRewriteModel(), AskForUsage: out.GetAskForUsage(),
 		Strategy: out.GetStrategy(), Reason: out.GetReason(), Explanation: out.GetExplanation(),
 		PromptTokens: int(out.GetPromptTokens()), PredictedCachedTokens: int(out.GetPredictedCachedTokens()),
 		client: c, made: time.Now(),

@@ -60,6 +60,7 @@ func newRouter(urls []string, observe func(*feedback.Record)) (*router.Pool, htt
 	}
 	service, err := rpc.New(rpc.Options{
 		Router: r, Bodies: intake.NewBudget(1 << 30), Calls: slices.Concat(openai.Calls(), anthropic.Calls()), Observe: observe,
+		InjectUsage: true,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -228,6 +229,189 @@ func TestTransportStreams(t *testing.T) {
 		r := f.recorded()
 		if len(r) != 1 || r[0].Result != feedback.Success || r[0].TTFT != time.Second || r[0].Duration != time.Minute || r[0].Usage.Cached != 640 {
 			t.Errorf("records: %+v", r)
+		}
+	})
+}
+
+// asksUsage is an engine that reports usage on streams only where it is asked to.
+func asksUsage(asked *[]bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Options struct {
+				IncludeUsage bool `json:"include_usage"`
+			} `json:"stream_options"`
+		}
+		if json.NewDecoder(r.Body).Decode(&body) != nil {
+			http.Error(w, "bad", http.StatusBadRequest)
+			return
+		}
+		*asked = append(*asked, body.Options.IncludeUsage)
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		for _, piece := range []string{"data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]", "}\r", "\n\r\n: a comment\n\n"} {
+			io.WriteString(w, piece)
+			http.NewResponseController(w).Flush()
+			select {
+			case <-time.After(time.Second):
+			case <-r.Context().Done():
+				return
+			}
+		}
+		if body.Options.IncludeUsage {
+			io.WriteString(w, "data: {\"object\":\"chat.completion.chunk\",\"choices\":[],\"usage\":{\"prompt_tokens\":1000,\"completion_tokens\":2,\"prompt_tokens_details\":{\"cached_tokens\":640}}}\n\n")
+		}
+		io.WriteString(w, "data: [DONE]\n\n")
+	}
+}
+
+// The engine is asked for usage where the caller does not say, and the caller gets what it
+// would have got; who asks or declines gets what it asked for.
+func TestTransportAsksForUsage(t *testing.T) {
+	const plain = "data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\r\n\r\n: a comment\n\ndata: [DONE]\n\n"
+	for _, tc := range []struct {
+		name, more          string
+		header              string
+		asked, seen, report bool
+	}{
+		{name: "it does not say", asked: true, report: true},
+		{name: "it asks", more: `,"stream_options":{"include_usage":true}`, asked: true, seen: true, report: true},
+		{name: "it declines", more: `,"stream_options":{"include_usage":false}`},
+		{name: "it would get something compressed", header: "gzip"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked []bool
+				f := newFleet(t, map[string]http.HandlerFunc{"b1:8000": asksUsage(&asked)})
+				if tc.header != "" {
+					carrier := f.http.Transport
+					f.http.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+						r.Header.Set("Accept-Encoding", tc.header)
+						return carrier.RoundTrip(r)
+					})
+				}
+				resp, err := f.chat(t.Context(), `,"stream":true`+tc.more)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(struct{ io.Reader }{resp.Body})
+				resp.Body.Close()
+				if err != nil || strings.Contains(string(text), "usage") != tc.seen || !tc.seen && string(text) != plain || !slices.Equal(asked, []bool{tc.asked}) {
+					t.Errorf("asked %v, got %v\n%s", asked, err, text)
+				}
+				r := f.recorded()
+				if len(r) != 1 || r[0].Result != feedback.Success || r[0].Usage.HasCached != tc.report {
+					t.Errorf("records: %+v", r)
+				}
+			})
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Small reads see the same bytes, and whoever leaves in the middle cancels.
+func TestTransportFilters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []bool
+		f := newFleet(t, map[string]http.HandlerFunc{"b1:8000": asksUsage(&asked)})
+		read := func(most int) (text []byte) {
+			resp, err := f.chat(t.Context(), `,"stream":true`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			one := make([]byte, 3)
+			for len(text) < most {
+				n, err := resp.Body.Read(one)
+				text = append(text, one[:n]...)
+				if err != nil {
+					break
+				}
+			}
+			return text
+		}
+		if text := read(1 << 20); !bytes.HasSuffix(text, []byte("comment\n\ndata: [DONE]\n\n")) || bytes.Contains(text, []byte("usage")) {
+			t.Errorf("read %s", text)
+		}
+		read(10)
+		if r := f.recorded(); len(r) != 2 || r[0].Result != feedback.Success || r[1].Result != feedback.ClientClosed || f.inFlight() != 0 {
+			t.Errorf("records: %+v", r)
+		}
+	})
+}
+
+// An engine that does not know how to report usage on streams gets the request again
+// without the wish, and is not asked any more; another refusal reaches the caller whole.
+func TestTransportRefusedUsage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		picky := func(w http.ResponseWriter, r *http.Request) {
+			calls++
+			body, _ := io.ReadAll(r.Body)
+			switch {
+			case bytes.Contains(body, []byte("too long")):
+				http.Error(w, "the maximum context length is 8192"+strings.Repeat(".", 100_000), http.StatusBadRequest)
+			case bytes.Contains(body, []byte("stream_options")):
+				http.Error(w, "extra inputs are not permitted", http.StatusUnprocessableEntity)
+			default:
+				stream(1)(w, r)
+			}
+		}
+		f := newFleet(t, map[string]http.HandlerFunc{"b1:8000": picky})
+		for i, tc := range []struct {
+			more          string
+			status, calls int
+		}{
+			{`,"stream":true,"user":"too long"`, 400, 1},
+			{`,"stream":true`, 200, 3},
+			{`,"stream":true`, 200, 4},
+		} {
+			resp, err := f.chat(t.Context(), tc.more)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != tc.status || calls != tc.calls || err != nil || tc.status == 400 && len(text) < 100_000 {
+				t.Errorf("request %d: %d after %d calls, %d bytes, %v", i, resp.StatusCode, calls, len(text), err)
+			}
+		}
+		if r := f.recorded(); len(r) != 3 || r[0].Result != feedback.Rejected || r[1].Result != feedback.Success || f.inFlight() != 0 {
+			t.Errorf("records: %+v", r)
+		}
+	})
+}
+
+// A conversation that an engine stores comes back to it, whoever else is there.
+func TestTransportFollowsConversations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := 0
+		stores := func(w http.ResponseWriter, _ *http.Request) {
+			answers++
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"id":"resp_%d","object":"response","output":[],"usage":{"input_tokens":9,"output_tokens":1}}`, answers)
+		}
+		engines := make(map[string]http.HandlerFunc)
+		for i := range 8 {
+			engines[fmt.Sprintf("b%d:8000", i)] = stores
+		}
+		f := newFleet(t, engines)
+		say := func(more string) string {
+			resp, err := f.http.Post("http://anything/v1/responses", "application/json", strings.NewReader(`{"model":"alias","input":"hello"`+more+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.ReadAll(resp.Body)
+			resp.Body.Close()
+			f.client.Close() // the report is there
+			return resp.Header.Get("X-Warmroute-Backend") + " " + resp.Header.Get("X-Warmroute-Reason")
+		}
+		for i := range 8 {
+			first, _, _ := strings.Cut(say(""), " ")
+			if then, want := say(fmt.Sprintf(`,"previous_response_id":"resp_%d"`, 2*i+1)), first+" pinned"; then != want {
+				t.Errorf("conversation %d goes on at %s, want %s", i, then, want)
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ type Decision struct {
 	// says that the body names it otherwise and must be changed.
 	Pool, Model  string
 	RewriteModel bool
+	// AskForUsage says that the engine should be asked for usage on its stream, because the
+	// body does not say.
+	AskForUsage bool
 	// Strategy and Reason say by which rule and why, Explanation the same in a sentence.
 	Strategy, Reason, Explanation string
 	// PromptTokens and PredictedCachedTokens are estimates, in tokens.
@@ -68,6 +72,9 @@ type Outcome struct {
 	RetryAfter time.Duration
 	// Usage is what the engine reported.
 	Usage feedback.Usage
+	// ResponseID is the id of an answer of /v1/responses, which requests may name as
+	// previous_response_id. Empty: there is none.
+	ResponseID string
 }
 
 // ErrNotTaken says that a report came too late: the decision had ended before.
@@ -100,7 +107,7 @@ func (d *Decision) Done(o Outcome) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 	defer cancel()
-	r := &v1.ReportRequest{Outcome: o.Ending, Status: uint32(max(o.Status, 0)), Usage: usageOf(o.Usage)} //nolint:gosec // a status is small
+	r := &v1.ReportRequest{Outcome: o.Ending, Status: uint32(max(o.Status, 0)), Usage: usageOf(o.Usage), ResponseId: reportable(o.ResponseID)} //nolint:gosec // a status is small
 	if o.RetryAfter > 0 {
 		r.RetryAfter = durationpb.New(o.RetryAfter)
 	}
@@ -119,6 +126,14 @@ func (d *Decision) report(ctx context.Context, r *v1.ReportRequest) error {
 		err = ErrNotTaken
 	}
 	return err
+}
+
+// reportable is an id, empty where it is none that can be reported.
+func reportable(id string) string {
+	if len(id) > 256 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return id
 }
 
 // usageOf leaves out what was not reported, and what cannot be.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/api/prompt"
+	"github.com/warmroute/warmroute/feedback/usage"
 )
 
 const (
@@ -39,8 +40,11 @@ const (
 // 429, 503 or 529, the next one is asked for, up to three. Everything but POST goes to the
 // router itself. The host of a request's URL does not matter.
 //
-// A stream says how many tokens were cached only where the request asks for it:
-// "stream_options": {"include_usage": true}.
+// A stream reports usage only where its request asks for it ("stream_options":
+// {"include_usage": true}). Where a request does not say, the transport asks, unless the
+// router is configured not to (inject_usage), and takes the chunk out again that comes of
+// it; a backend that refuses is not asked again. Everything else that the engine sends
+// arrives as it is.
 func (c *Client) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -90,7 +94,7 @@ func (t *transport) attempt(req *http.Request, d *Decision, body []byte) (resp *
 			return nil, false, fmt.Errorf("name the model %q in the body: %w", d.Model, err)
 		}
 	}
-	resp, err = t.send(req, d.Target, io.NopCloser(bytes.NewReader(body)), int64(len(body)))
+	resp, injected, err := t.exchange(req, d, body)
 	if err != nil {
 		ending := endingOf(req.Context(), err)
 		t.client.later(func() { _ = d.Done(Outcome{Ending: ending}) })
@@ -100,8 +104,56 @@ func (t *transport) attempt(req *http.Request, d *Decision, body []byte) (resp *
 	resp.Header.Set(headerBackend, d.Target.Backend)
 	resp.Header.Set(headerReason, d.Reason)
 	resp.Header.Set(headerDecision, d.ID)
-	resp.Body = t.client.watch(req, d, resp)
+	t.client.watch(req, d, resp, injected)
 	return resp, overloaded(resp.StatusCode), nil
+}
+
+// exchange sends the request and returns what the engine says. injected says that it was
+// asked for usage on its caller's behalf. One that refuses that gets the request again
+// without the wish.
+func (t *transport) exchange(req *http.Request, d *Decision, body []byte) (resp *http.Response, injected bool, err error) {
+	known := t.client.asked.Of(d.Target.Backend)
+	asking := body
+	if d.AskForUsage && known != usage.Refused && req.Header.Get("Accept-Encoding") == "" { // what is compressed cannot be read
+		if edited, err := prompt.SetIncludeUsage(body); err == nil {
+			asking, injected = edited, true
+		}
+	}
+	resp, err = t.post(req, d, asking)
+	if err != nil || !injected {
+		return resp, injected, err
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		t.client.asked.Learn(d.Target.Backend, usage.Given)
+		return resp, true, nil
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+	default:
+		return resp, true, nil
+	}
+	refusal, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	if err != nil || !known.Blamed(resp.StatusCode, refusal) {
+		resp.Body = &rest{io.MultiReader(bytes.NewReader(refusal), resp.Body), resp.Body}
+		return resp, true, nil
+	}
+	resp.Body.Close()
+	if resp, err = t.post(req, d, body); err == nil && resp.StatusCode == http.StatusOK {
+		t.client.asked.Learn(d.Target.Backend, usage.Refused)
+	}
+	return resp, false, err
+}
+
+// maxRefusal is how much is looked at of a refusal that may be about usage, in bytes.
+const maxRefusal = 64 << 10
+
+// rest is an answer of which a part was read already.
+type rest struct {
+	io.Reader
+	io.Closer
+}
+
+func (t *transport) post(req *http.Request, d *Decision, body []byte) (*http.Response, error) {
+	return t.send(req, d.Target, io.NopCloser(bytes.NewReader(body)), int64(len(body)))
 }
 
 // send sends a request elsewhere.

@@ -25,23 +25,38 @@ type answer struct {
 	events   bool
 	renewal  *time.Timer
 
+	filter *usage.Filter // nil where nothing is taken out
+	raw    []byte        // what the engine sent last, reused
+	passed []byte        // what of that may be passed on and has not been
+	out    []byte        // where that is, reused
+	err    error         // how the engine's answer ended, with a filter
+
 	mu    sync.Mutex // callers may close while they read
 	tap   *usage.Tap
 	begun bool // something of it has been read
 	ended bool
 }
 
-// watch puts an answer between the engine's body and the caller.
-func (c *Client) watch(req *http.Request, d *Decision, resp *http.Response) io.ReadCloser {
+// watch puts an answer between the engine's body and the caller. injected says that the
+// engine was asked for usage on the caller's behalf.
+func (c *Client) watch(req *http.Request, d *Decision, resp *http.Response, injected bool) {
 	contentType := resp.Header.Get("Content-Type")
 	a := &answer{
 		ReadCloser: resp.Body, client: c, decision: d, ctx: req.Context(), status: resp.StatusCode, header: resp.Header,
 		tap:    usage.NewTap(formatOf(req.URL.Path), contentType),
 		events: strings.HasPrefix(strings.ToLower(contentType), "text/event-stream"),
 	}
+	if injected && a.events {
+		a.filter, a.raw = new(usage.Filter), make([]byte, readSize)
+		resp.Header.Del("Content-Length")
+		resp.ContentLength = -1
+	}
 	a.renewal = time.AfterFunc(c.lease/2, a.renew)
-	return a
+	resp.Body = a
 }
+
+// readSize is how much of a stream is read at a time that something is taken out of.
+const readSize = 16 << 10
 
 // formatOf is where the answers of an endpoint report usage.
 func formatOf(path string) usage.Format {
@@ -65,15 +80,39 @@ func (a *answer) renew() {
 
 // Read implements [io.Reader].
 func (a *answer) Read(p []byte) (int, error) {
-	n, err := a.ReadCloser.Read(p)
+	if a.filter == nil {
+		n, err := a.ReadCloser.Read(p)
+		a.saw(p[:n], err)
+		return n, err
+	}
+	for len(a.passed) == 0 && a.err == nil && len(p) > 0 {
+		var n int
+		n, a.err = a.ReadCloser.Read(a.raw)
+		a.saw(a.raw[:n], a.err)
+		a.out = a.filter.Push(a.out[:0], a.raw[:n])
+		if a.err == io.EOF { //nolint:errorlint // a wrapped EOF is a failure
+			a.out = a.filter.Flush(a.out)
+		}
+		a.passed = a.out
+	}
+	n := copy(p, a.passed)
+	a.passed = a.passed[n:]
+	if len(a.passed) > 0 || n > 0 {
+		return n, nil
+	}
+	return 0, a.err
+}
+
+// saw takes in what was read of the engine's answer.
+func (a *answer) saw(p []byte, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
-		return n, err
+		return
 	}
-	a.begun = a.begun || n > 0
+	a.begun = a.begun || len(p) > 0
 	before := a.tap.Started()
-	a.tap.Write(p[:n])
+	a.tap.Write(p)
 	if !before && a.tap.Started() {
 		a.firstToken()
 	}
@@ -86,7 +125,6 @@ func (a *answer) Read(p []byte) (int, error) {
 	default:
 		a.end(BrokenOff)
 	}
-	return n, err
 }
 
 // firstToken notes the first token. Of a stream the router is told at once: there is one
@@ -145,7 +183,7 @@ func (a *answer) end(how Ending) {
 	a.ended = true
 	a.renewal.Stop()
 	a.tap.Close()
-	o := Outcome{Ending: how, Status: a.status, Usage: a.tap.Usage()}
+	o := Outcome{Ending: how, Status: a.status, Usage: a.tap.Usage(), ResponseID: a.tap.ResponseID()}
 	if overloaded(a.status) {
 		o.RetryAfter = retryAfter(a.header)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/warmroute/warmroute/api/intake"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/usage"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -80,8 +81,8 @@ func (x *exchange) note(d *router.Decision) {
 // streams gets it again without the wish, and is not asked for usage any more.
 func (a *attempt) send() (*http.Response, *transport.Failure) {
 	x, b := a.x, a.d.Backend
-	known := x.p.asked.stance(b)
-	if x.injected == nil || known == usageRefused {
+	known := x.p.asked.Of(b)
+	if x.injected == nil || known == usage.Refused {
 		return a.do(x.body)
 	}
 	a.injected = true
@@ -91,14 +92,14 @@ func (a *attempt) send() (*http.Response, *transport.Failure) {
 	}
 	switch resp.StatusCode {
 	case http.StatusOK:
-		x.p.asked.learn(b, usageGiven)
+		x.p.asked.Learn(b, usage.Given)
 		return resp, nil
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 	default:
 		return resp, nil
 	}
 	refusal, err := readUpTo(resp.Body, keepRefusal)
-	if !blamesUsage(resp.StatusCode, refusal, known) {
+	if !known.Blamed(resp.StatusCode, refusal) {
 		resp.Body = refusalBody(refusal, err, resp.Body)
 		return resp, nil
 	}
@@ -106,7 +107,7 @@ func (a *attempt) send() (*http.Response, *transport.Failure) {
 	a.injected = false
 	resp, failure = a.do(x.body)
 	if failure == nil && resp.StatusCode == http.StatusOK {
-		x.p.asked.learn(b, usageRefused)
+		x.p.asked.Learn(b, usage.Refused)
 	}
 	return resp, failure
 }

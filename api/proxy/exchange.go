@@ -212,16 +212,10 @@ func (x *exchange) look() *Error {
 	return x.parseAs(shape)
 }
 
-// generates reports whether the body asks for text in a shape whose options are known.
-func (x *exchange) generates() bool {
-	shape := x.prompt.Shape()
-	return shape == prompt.Chat || shape == prompt.Completions
-}
-
 // makesStream reports whether the engine is asked to stream although the body does not
 // say so.
 func (x *exchange) makesStream() bool {
-	return x.call.Streams && x.prompt.StreamUnset() && x.generates()
+	return x.call.Streams && x.prompt.StreamUnset() && intake.Generates(x.prompt)
 }
 
 func promptError(err error) *Error {
@@ -335,8 +329,7 @@ func (x *exchange) namesModel() bool {
 
 // injectsUsage reports whether the engine is asked for usage on its client's behalf.
 func (x *exchange) injectsUsage() bool {
-	return x.call.InjectUsage && x.p.options.InjectUsage && x.request.Streamed &&
-		x.generates() && x.prompt.UsageAsked() == prompt.UsageUnset
+	return x.call.InjectUsage && x.p.options.InjectUsage && intake.AsksUsage(x.prompt, x.request.Streamed)
 }
 
 // refuse answers with an error of the router's own.

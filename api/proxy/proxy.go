@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmroute/warmroute/api/intake"
 	"github.com/warmroute/warmroute/api/prompt"
+	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/feedback/usage"
@@ -88,7 +89,7 @@ type Proxy struct {
 	options Options
 	bodies  *intake.Budget
 	retries retryBudget
-	asked   usageMemory
+	asked   usage.Stances[*backends.Backend] // which refuse to report usage on streams
 }
 
 // New returns a proxy. The error names the option that makes no sense.

@@ -10,12 +10,6 @@ import (
 	"github.com/warmroute/warmroute/router"
 )
 
-// What belongs to one backend, and comes back there.
-const (
-	pinSession  = "session"
-	pinResponse = "response"
-)
-
 // newSession is what a client says as the session's id that wants a new one. The engine
 // makes its id.
 const newSession = "NEW_SESSION"
@@ -23,9 +17,11 @@ const newSession = "NEW_SESSION"
 // maxSession bounds the id of a session, in characters.
 const maxSession = 256
 
-// pinKey names a session or a stored answer.
-func (p *Proxy) pinKey(kind, id string) router.PinKey {
-	return router.NewPinKey(kind, id, p.options.KeySeed)
+// sessionKey and responseKey name a session and a stored answer.
+func (p *Proxy) sessionKey(id string) router.PinKey { return intake.SessionKey(id, p.options.KeySeed) }
+
+func (p *Proxy) responseKey(id string) router.PinKey {
+	return intake.ResponseKey(id, p.options.KeySeed)
 }
 
 // readSession reads the session that the request belongs to, if it does.
@@ -38,7 +34,7 @@ func (x *exchange) readSession() *Error {
 		return invalid(fmt.Sprintf("X-Amzn-SageMaker-Session-Id must be %s or 1 to %d printable ASCII characters, the first not a space", newSession, maxSession))
 	}
 	if ids[0] != newSession {
-		x.session = x.p.pinKey(pinSession, ids[0])
+		x.session = x.p.sessionKey(ids[0])
 	}
 	return nil
 }
@@ -47,27 +43,20 @@ func (x *exchange) readSession() *Error {
 func (a *attempt) keepSession(h http.Header) {
 	x, now := a.x, a.x.p.options.Now()
 	if id, _, _ := strings.Cut(h.Get(headerSessionBegun), ";"); id != "" {
-		x.p.options.Router.Pin(x.target.Pool, x.p.pinKey(pinSession, strings.TrimSpace(id)), a.d.Backend.ID, now)
+		x.p.options.Router.Pin(x.target.Pool, x.p.sessionKey(strings.TrimSpace(id)), a.d.Backend.ID, now)
 	}
 	if id := strings.TrimSpace(h.Get(headerSessionEnded)); id != "" {
-		x.p.options.Router.Pin(x.target.Pool, x.p.pinKey(pinSession, id), "", now)
+		x.p.options.Router.Pin(x.target.Pool, x.p.sessionKey(id), "", now)
 	}
 }
 
-// followPrevious leads a conversation back to the backend that stores it. If that has
-// left for good, another engine is to say that it does not know the conversation.
+// followPrevious leads a conversation back to the backend that stores it.
 func (x *exchange) followPrevious() {
-	if !x.call.Stores || x.request.Pin != "" {
+	if !x.call.Stores {
 		return
 	}
-	previous := x.prompt.PreviousResponseID()
-	if previous == "" {
-		return
-	}
-	key := x.p.pinKey(pinResponse, previous)
-	if at := x.target.Pool.Pinned(key, x.record.Start); at != "" {
-		x.request.Pin, x.request.PinRequired = at, true
-		x.p.options.Router.Pin(x.target.Pool, key, at, x.record.Start) // it is in use
+	if key := intake.FollowPrevious(&x.request, x.prompt.PreviousResponseID(), x.p.options.KeySeed, x.record.Start); key != 0 {
+		x.p.options.Router.Pin(x.target.Pool, key, x.request.Pin, x.record.Start) // it is in use
 	}
 }
 
@@ -79,7 +68,7 @@ func (s *stream) remember() {
 	}
 	s.id = true
 	x := s.a.x
-	x.p.options.Router.Pin(x.target.Pool, x.p.pinKey(pinResponse, id), s.a.d.Backend.ID, x.p.options.Now())
+	x.p.options.Router.Pin(x.target.Pool, x.p.responseKey(id), s.a.d.Backend.ID, x.p.options.Now())
 }
 
 // findStored finds the backend that stores the answer a request is about. An answer
@@ -108,7 +97,7 @@ func (x *exchange) findStored() *Error {
 
 // storing returns the backend that stores an answer, nil where that is not known.
 func (x *exchange) storing(id string) (*router.Pool, *backends.Backend) {
-	key, pools := x.p.pinKey(pinResponse, id), x.p.options.Router.Pools()
+	key, pools := x.p.responseKey(id), x.p.options.Router.Pools()
 	for _, pool := range pools {
 		at := pool.Pinned(key, x.record.Start)
 		for _, b := range pool.Backends() {

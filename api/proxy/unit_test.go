@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/api/intake"
-	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/router"
@@ -143,38 +142,6 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
 			t.Errorf("Retry-After %q: %v, want %v", value, got, want)
-		}
-	}
-}
-
-func TestUsageMemoryIsBounded(t *testing.T) {
-	var m usageMemory
-	all := make([]backends.Backend, 2*maxStances)
-	for i := range all {
-		m.learn(&all[i], usageRefused)
-	}
-	if len(m.stances) > maxStances || m.stance(&all[len(all)-1]) != usageRefused {
-		t.Errorf("%d remembered", len(m.stances))
-	}
-}
-
-func TestBlamesUsage(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		body   string
-		known  usageStance
-		want   bool
-	}{
-		{400, "extra inputs not permitted", usageUntried, true},
-		{422, "extra inputs not permitted", usageUntried, true},
-		{500, "extra inputs not permitted", usageUntried, false},
-		{400, "extra inputs not permitted", usageGiven, false},
-		{400, "Stream_Options is unknown", usageGiven, true},
-		{400, "maximum context length is 8192", usageUntried, false},
-		{400, "", usageUntried, true},
-	} {
-		if got := blamesUsage(test.status, []byte(test.body), test.known); got != test.want {
-			t.Errorf("%d %q, stance %d: %v", test.status, test.body, test.known, got)
 		}
 	}
 }

@@ -41,6 +41,10 @@ type question struct {
 	target router.Target
 	ask    router.Request
 	record *feedback.Record
+
+	askUsage bool          // its answer reports usage only if the engine is asked to
+	stores   bool          // its engine stores the answer
+	previous router.PinKey // of the stored answer that it follows, 0 for none
 }
 
 // release gives up what the question holds. The block keys go with it.
@@ -133,6 +137,10 @@ func (q *question) resolved(in asking, call *proxy.Call) {
 		intake.Ask(q.prompt, intake.Source{
 			Target: q.target, Route: call.Route, TenantID: in.GetTenantId(), KeySeed: q.s.options.KeySeed, AnyRank: call.Stores,
 		}, &q.ask, q.record)
+		q.askUsage = q.s.options.InjectUsage && call.InjectUsage && in.GetPrompt().GetOriginal() != nil && intake.AsksUsage(q.prompt, q.ask.Streamed)
+		if q.stores = call.Stores; q.stores {
+			q.previous = intake.FollowPrevious(&q.ask, q.prompt.PreviousResponseID(), q.s.options.KeySeed, q.record.Start)
+		}
 	}
 	q.share.Release()
 	q.ask.Now, q.ask.Random = time.Now(), q.s.options.Random()

@@ -17,6 +17,9 @@ import (
 // maxRetryAfter is the longest pause that an engine can be reported to ask for.
 const maxRetryAfter = 24 * time.Hour
 
+// maxResponseID is the longest id of a stored answer, in characters.
+const maxResponseID = 256
+
 // Report implements the generated interface.
 func (s *Service) Report(_ context.Context, in *v1.ReportRequest) (*v1.ReportResponse, error) {
 	r, err := readReport(in)
@@ -30,11 +33,13 @@ func (s *Service) Report(_ context.Context, in *v1.ReportRequest) (*v1.ReportRes
 			return &v1.ReportResponse{}, nil
 		}
 		d.firstToken(r.ttft)
+		d.stored(in.GetResponseId())
 		return &v1.ReportResponse{Accepted: true, LeaseDeadline: timestamppb.New(deadline)}, nil
 	}
 	d, ok := s.open.take(in.GetDecisionId())
 	if ok {
 		d.firstToken(r.ttft)
+		d.stored(in.GetResponseId())
 		d.end(r.outcome, r.status, r.problem(d))
 	}
 	return &v1.ReportResponse{Accepted: ok}, nil
@@ -66,6 +71,9 @@ func readReport(in *v1.ReportRequest) (r report, err error) {
 		if r.outcome.RetryAfter = p.AsDuration(); p.CheckValid() != nil || r.outcome.RetryAfter < 0 || r.outcome.RetryAfter > maxRetryAfter {
 			return r, invalid("retry_after", "%v is not in 0..%v", r.outcome.RetryAfter, maxRetryAfter)
 		}
+	}
+	if id := in.GetResponseId(); id != "" && !intake.Printable(id, maxResponseID) {
+		return r, invalid("response_id", "must be 1 to %d printable ASCII characters, the first not a space", maxResponseID)
 	}
 	status := int(in.GetStatus())
 	if status != 0 && (status < 100 || status > 599) {
@@ -166,6 +174,13 @@ func (d *decision) firstToken(after time.Duration) {
 	}
 	d.record.TTFT = min(after, max(time.Since(d.made.At), 1))
 	d.s.options.Router.FirstToken(d.made, d.made.At.Add(d.record.TTFT))
+}
+
+// stored takes in the id of an answer that the engine stores, if it is one.
+func (d *decision) stored(id string) {
+	if id != "" && d.stores {
+		d.pin(intake.ResponseKey(id, d.s.options.KeySeed))
+	}
 }
 
 // end completes a decision that has been taken from those that are open.

@@ -83,6 +83,7 @@ func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteRes
 	if d.made, err = d.decide(ctx); err != nil {
 		return nil, err
 	}
+	d.pin(d.previous) // it is in use
 	kept := false
 	defer func() { // a slot must not outlive a call that fails
 		if !kept {
@@ -127,7 +128,13 @@ func (d *decision) describe() *v1.RouteResponse {
 		PromptTokens:          count(made.PromptTokens),
 		MatchedTokens:         count(made.CapturedCached),
 		PredictedCachedTokens: count(made.PredictedCached),
+		AskForUsage:           d.askUsage,
 	}
+}
+
+// pin remembers that the decision's backend stores an answer.
+func (d *decision) pin(key router.PinKey) {
+	d.s.options.Router.Pin(d.made.Pool, key, d.made.Backend.ID, time.Now())
 }
 
 // refuse records a request that got no decision.

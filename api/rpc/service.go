@@ -50,6 +50,9 @@ type Options struct {
 	MaxLeases int
 	// AllowPin lets a request name its backend.
 	AllowPin bool
+	// InjectUsage tells callers to ask engines for usage on streams whose request does not
+	// say.
+	InjectUsage bool
 	// KeySeed is the fleet-wide secret of the block keys, empty for none.
 	KeySeed string
 	// Observe is given the record of every routed request once, after its end. May be

@@ -7,6 +7,8 @@
 // usage chunk out again that a client did not ask for; it is the one thing here that
 // holds bytes back, an event that is not complete.
 //
-// Both are driven by bytes alone: no goroutine, no clock, no error that could stop
+// [Stances] remembers which backends refuse to be asked for usage on streams.
+//
+// Tap and Filter are driven by bytes alone: no goroutine, no clock, no error that could stop
 // an answer. What cannot be understood is not reported.
 package usage

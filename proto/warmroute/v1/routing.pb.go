@@ -674,6 +674,10 @@ type RouteResponse struct {
 	PredictedCachedTokens uint32 `protobuf:"varint,12,opt,name=predicted_cached_tokens,json=predictedCachedTokens,proto3" json:"predicted_cached_tokens,omitempty"`
 	// When the decision ends unless it is reported or renewed.
 	LeaseDeadline *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=lease_deadline,json=leaseDeadline,proto3" json:"lease_deadline,omitempty"`
+	// Whether the engine should be asked to report usage, because the answer is a stream of chat or text completions whose
+	// request does not say (inject_usage): set stream_options.include_usage in the body, and take the chunk that has usage
+	// and no choices out again. Without usage the router learns nothing of the answer.
+	AskForUsage   bool `protobuf:"varint,14,opt,name=ask_for_usage,json=askForUsage,proto3" json:"ask_for_usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -799,6 +803,13 @@ func (x *RouteResponse) GetLeaseDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *RouteResponse) GetAskForUsage() bool {
+	if x != nil {
+		return x.AskForUsage
+	}
+	return false
+}
+
 // Usage is what an engine reported of one request. Absent is not 0: leave out what was not reported.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -898,7 +909,10 @@ type ReportRequest struct {
 	// With OUTCOME_IN_PROGRESS, how long the decision is kept from now on, 1 s–1 h. Default: as long as Route was asked for.
 	Lease *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The pause that an engine asked for with a status of 429, 503 or 529 (Retry-After), at most 1 day. Absent: none.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	RetryAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// The id of an answer of /v1/responses, which its engine stores: requests that name it as previous_response_id go to the
+	// same backend, from all callers. At most 256 printable ASCII characters. Empty: nothing is stored.
+	ResponseId    string `protobuf:"bytes,8,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -980,6 +994,13 @@ func (x *ReportRequest) GetRetryAfter() *durationpb.Duration {
 		return x.RetryAfter
 	}
 	return nil
+}
+
+func (x *ReportRequest) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
 }
 
 // ReportResponse says what became of a report.
@@ -1428,7 +1449,7 @@ const file_warmroute_v1_routing_proto_rawDesc = "" +
 	"\aheaders\x18\x03 \x03(\v2!.warmroute.v1.Target.HeadersEntryR\aheaders\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x04\n" +
 	"\rRouteResponse\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12,\n" +
@@ -1444,7 +1465,8 @@ const file_warmroute_v1_routing_proto_rawDesc = "" +
 	" \x01(\rR\fpromptTokens\x12%\n" +
 	"\x0ematched_tokens\x18\v \x01(\rR\rmatchedTokens\x126\n" +
 	"\x17predicted_cached_tokens\x18\f \x01(\rR\x15predictedCachedTokens\x12A\n" +
-	"\x0elease_deadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\rleaseDeadline\"\xb6\x02\n" +
+	"\x0elease_deadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\rleaseDeadline\x12\"\n" +
+	"\rask_for_usage\x18\x0e \x01(\bR\vaskForUsage\"\xb6\x02\n" +
 	"\x05Usage\x12(\n" +
 	"\rprompt_tokens\x18\x01 \x01(\rH\x00R\fpromptTokens\x88\x01\x01\x12(\n" +
 	"\rcached_tokens\x18\x02 \x01(\rH\x01R\fcachedTokens\x88\x01\x01\x12(\n" +
@@ -1454,7 +1476,7 @@ const file_warmroute_v1_routing_proto_rawDesc = "" +
 	"\x0e_prompt_tokensB\x10\n" +
 	"\x0e_cached_tokensB\x10\n" +
 	"\x0e_output_tokensB\x16\n" +
-	"\x14_local_cached_tokens\"\xc0\x02\n" +
+	"\x14_local_cached_tokens\"\xe1\x02\n" +
 	"\rReportRequest\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12/\n" +
@@ -1464,7 +1486,9 @@ const file_warmroute_v1_routing_proto_rawDesc = "" +
 	"\x05usage\x18\x05 \x01(\v2\x13.warmroute.v1.UsageR\x05usage\x12/\n" +
 	"\x05lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12:\n" +
 	"\vretry_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"o\n" +
+	"retryAfter\x12\x1f\n" +
+	"\vresponse_id\x18\b \x01(\tR\n" +
+	"responseId\"o\n" +
 	"\x0eReportResponse\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\bR\baccepted\x12A\n" +
 	"\x0elease_deadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rleaseDeadline\"\x9c\x01\n" +
