@@ -24,34 +24,63 @@ const (
 // loaded, and their prompts cached. The backends where an adapter is in use are its set. The
 // zero value is ready; it is safe for concurrent use.
 type adapterUses struct {
-	mu   sync.Mutex
-	last *simplelru.LRU[string, time.Time] // when the backend last got a request for each
+	mu      sync.Mutex
+	last    *simplelru.LRU[string, time.Time] // when the backend last got a request for each
+	refused *simplelru.LRU[string, time.Time] // when it last said that it does not know one
 }
 
 // add notes that the backend gets a request for an adapter.
 func (u *adapterUses) add(adapter string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.last == nil {
-		u.last, _ = simplelru.NewLRU[string, time.Time](maxAdapters, nil) // the size is right
-	}
-	u.last.Add(adapter, now)
+	note(&u.last, adapter, now)
 }
 
-// has reports whether the backend lately got a request for an adapter.
-func (u *adapterUses) has(adapter string, now time.Time) bool {
+// refuse notes that the backend does not know an adapter.
+func (u *adapterUses) refuse(adapter string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.last == nil {
+	note(&u.refused, adapter, now)
+	if u.last != nil {
+		u.last.Remove(adapter)
+	}
+}
+
+// note notes that something was so at now.
+func note(when **simplelru.LRU[string, time.Time], adapter string, now time.Time) {
+	if *when == nil {
+		*when, _ = simplelru.NewLRU[string, time.Time](maxAdapters, nil) // the size is right
+	}
+	(*when).Add(adapter, now)
+}
+
+// lately reports whether something was so, no longer ago than adapters are idle for.
+func lately(when *simplelru.LRU[string, time.Time], adapter string, now time.Time) bool {
+	if when == nil {
 		return false
 	}
-	last, known := u.last.Peek(adapter)
+	last, known := when.Peek(adapter)
 	return known && now.Sub(last) <= adapterIdle
 }
 
-// lately returns how many adapters the backend lately got requests for, and when it last got
+// has reports whether the backend lately got a request for an adapter, and did not refuse
+// it.
+func (u *adapterUses) has(adapter string, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return lately(u.last, adapter, now) && !lately(u.refused, adapter, now)
+}
+
+// refuses reports whether the backend lately did not know an adapter.
+func (u *adapterUses) refuses(adapter string, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return lately(u.refused, adapter, now)
+}
+
+// number returns how many adapters the backend lately got requests for, and when it last got
 // one for that which it used longest ago. Those that are idle are forgotten.
-func (u *adapterUses) lately(now time.Time) (n int, oldest time.Time) {
+func (u *adapterUses) number(now time.Time) (n int, oldest time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.last == nil {
@@ -86,7 +115,7 @@ func front(all []candidate, pass func(*candidate) bool) int {
 
 // room is how soon a backend makes room for another adapter.
 type room struct {
-	loaded int       // 2: it has it in use, as its metrics say; 1: it lists it; 0: neither
+	loaded int       // 2: it has it in use, as its metrics say; 1: it lists it; -1: it lately refused it
 	free   bool      // it has lately used fewer than it can hold
 	oldest time.Time // when it last used the one that it used longest ago
 }
@@ -102,8 +131,10 @@ func (m *member) room(adapter string, now time.Time) room {
 		r.loaded = 2
 	case m.lists(adapter):
 		r.loaded = 1
+	case m.adapters.refuses(adapter, now):
+		r.loaded = -1
 	}
-	n, oldest := m.adapters.lately(now)
+	n, oldest := m.adapters.number(now)
 	r.free, r.oldest = n < cmp.Or(engine.MaxAdapters, adapterSlots), oldest
 	return r
 }
@@ -144,7 +175,7 @@ func (v *view) preferAdapter() choice {
 		reason = AdapterPlaced
 	}
 	v.candidates = all[len(set):]
-	if c := v.soonest(); c != nil {
+	if c := v.soonest(len(set) == 0); c != nil {
 		return take(c, reason)
 	}
 	if v.candidates = set[:front(set, v.fits)]; len(v.candidates) == 0 {
@@ -157,8 +188,9 @@ func (v *view) preferAdapter() choice {
 func (v *view) hasTime(c *candidate) bool { return !c.full && c.load() <= v.mean+loadSlack }
 
 // soonest is the candidate with time that makes room for the request's adapter soonest. Equal
-// ones go by rendezvous order of the adapter, so that routers agree.
-func (v *view) soonest() *candidate {
+// ones go by rendezvous order of the adapter, so that routers agree. One that lately refused it
+// is asked again only where anyone is.
+func (v *view) soonest(anyone bool) *candidate {
 	var best *candidate
 	var most room
 	key := kvindex.Key(hashID(v.request.Model))
@@ -168,6 +200,9 @@ func (v *view) soonest() *candidate {
 			continue
 		}
 		r := c.member.room(v.request.Model, v.request.Now)
+		if r.loaded < 0 && !anyone {
+			continue
+		}
 		if order := r.before(most); best == nil || order < 0 || order == 0 && v.higher(c, best, key, true) {
 			best, most = c, r
 		}

@@ -174,17 +174,72 @@ func TestAdaptersThatAreLoadedOnDemand(t *testing.T) {
 	}
 }
 
+// TestAdapterThatIsRefused: who answers that it does not know an adapter is out of the set, and
+// is asked again only where nobody knows it.
+func TestAdapterThatIsRefused(t *testing.T) {
+	now := time.Unix(2000, 0)
+	r := New(Options{Epoch: now})
+	s := spec("pool", nil, "http://b1:80", "http://b2:80", "http://b3:80")
+	s.Config.ConcurrencyThreshold = 6
+	p, err := r.AddPool(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func() *Decision {
+		t.Helper()
+		now = now.Add(time.Second)
+		d, err := r.Route(adapterRequest(p, "lora", "doc", now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	end := func(d *Decision, result feedback.Result) {
+		r.Complete(d, feedback.Outcome{Now: now, Result: result, Blame: feedback.Healthy})
+	}
+	asked := make(map[string]int)
+	for range 3 {
+		d := send()
+		asked[d.Backend.ID]++
+		end(d, feedback.NotFound)
+	}
+	if len(asked) != 3 {
+		t.Errorf("asked after refusals: %v, want one after the other", asked)
+	}
+	end(send(), feedback.NotFound) // they all have refused it, and are asked all the same
+	p.Backends()[0].SetModels([]backends.Model{{ID: "lora", Adapter: true}})
+	var open []*Decision
+	for range 6 {
+		d := send()
+		if d.Backend.ID != "b1:80" {
+			t.Errorf("%s is asked, which has refused it lately; b1 lists it", d.Backend.ID)
+		}
+		open = append(open, d)
+	}
+	for _, d := range open {
+		end(d, feedback.Success)
+	}
+	now = now.Add(adapterIdle)
+	busy := p.Backends()[0]
+	if !busy.Acquire(new(backends.Slot), 6, backends.Unbounded) {
+		t.Fatal("no slot")
+	}
+	if d := send(); d.Backend == busy {
+		t.Error("the others are not asked again after some time")
+	}
+}
+
 // TestAdapterUsesAreBounded: names come from requests where a pool learns its models.
 func TestAdapterUsesAreBounded(t *testing.T) {
 	var u adapterUses
 	now := time.Unix(2000, 0)
-	if n, _ := u.lately(now); n != 0 || u.has("0", now) {
+	if n, _ := u.number(now); n != 0 || u.has("0", now) {
 		t.Errorf("%d adapters before any", n)
 	}
 	for i := range 3 * maxAdapters {
 		u.add(fmt.Sprint(i), now.Add(time.Duration(i)))
 	}
-	if n, oldest := u.lately(now); n != maxAdapters || !oldest.Equal(now.Add(2*maxAdapters)) {
+	if n, oldest := u.number(now); n != maxAdapters || !oldest.Equal(now.Add(2*maxAdapters)) {
 		t.Errorf("%d adapters, the oldest of %v", n, oldest)
 	}
 	if u.has("0", now) || !u.has(fmt.Sprint(2*maxAdapters), now) {
@@ -194,7 +249,7 @@ func TestAdapterUsesAreBounded(t *testing.T) {
 	if u.has(fmt.Sprint(3*maxAdapters-3), later) || !u.has(fmt.Sprint(3*maxAdapters-1), later) {
 		t.Error("the idle are not those that are forgotten")
 	}
-	if n, _ := u.lately(later); n != 2 {
+	if n, _ := u.number(later); n != 2 {
 		t.Errorf("%d adapters are not idle, want 2", n)
 	}
 }

@@ -148,6 +148,7 @@ type Decision struct {
 type asked struct {
 	scope                    kvindex.Key
 	route                    string
+	adapter                  string // empty: the prompt is for no LoRA adapter
 	streamBytes, hashedBytes int
 	blockBytes               int
 	noEvidence, binary       bool

@@ -126,7 +126,8 @@ func (r *Router) dispatch(d *Decision, req *Request) {
 	m := d.member
 	m.recent.add(req.Now.Sub(r.epoch))
 	d.asked = asked{
-		scope: req.Scope, route: req.Route,
+		adapter: d.asked.adapter,
+		scope:   req.Scope, route: req.Route,
 		streamBytes: req.StreamBytes, hashedBytes: req.HashedBytes, blockBytes: d.Pool.config.Load().BlockBytes,
 		noEvidence: req.NoEvidence || req.N > 1, binary: req.Binary, streamed: req.Streamed,
 		dispatch: m.dispatched.Add(1),
@@ -172,6 +173,7 @@ func (r *Router) decide(v *view, req *Request) (*Decision, error) {
 			d.describe(v, c)
 			d.id = mix(r.seed + r.ids.Add(1))
 			if v.adapter {
+				d.asked.adapter = req.Model
 				d.member.adapters.add(req.Model, req.Now)
 			}
 			return d, nil
@@ -219,6 +221,9 @@ func (r *Router) Complete(d *Decision, o feedback.Outcome) bool {
 		r.FirstToken(d, o.Now)
 	} else if !d.firstSeen.Swap(true) {
 		d.member.queue.Leave(&d.ticket, o.Now)
+	}
+	if d.asked.adapter != "" && o.Result == feedback.NotFound {
+		d.member.adapters.refuse(d.asked.adapter, o.Now)
 	}
 	r.learn(d, o)
 	r.judge(d, o)
