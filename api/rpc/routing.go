@@ -86,6 +86,31 @@ func (a *Admin) route(p *router.Pool, values map[string]string) (before, after r
 	return before, after
 }
 
+// Configure takes in that the configuration of a pool is another one now. What was set at
+// run time stays.
+func (a *Admin) Configure(p *router.Pool, c router.Config) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	values := a.settings.Settings(p.Name())
+	after, _ := withSettings(c, c, values) // what makes no sense was said when it was adopted
+	if err := p.SetConfig(after); err != nil {
+		return err
+	}
+	var hidden []string
+	for _, s := range settable {
+		before, now := a.configured[p.Name()], a.configured[p.Name()]
+		if s.take(&now, c); now != before && values[s.name] != "" {
+			hidden = append(hidden, s.name)
+		}
+	}
+	a.configured[p.Name()] = c
+	if len(hidden) > 0 {
+		a.options.Logger.Info("configured anew, but set at run time: strategy reset goes back to the configuration",
+			slog.String("pool", p.Name()), slog.Any("settings", hidden))
+	}
+	return nil
+}
+
 // Adopt takes in that another router has set something in a pool.
 func (a *Admin) Adopt(pool string) {
 	p := a.options.Router.Find(pool)

@@ -19,9 +19,8 @@ type reloading struct {
 }
 
 // Reload takes over what another configuration says differently, as far as a running router
-// can, and logs every difference. The configuration must be valid. Of a pool's routing only
-// what the files say differently is changed, so that what was set at run time stays.
-// Requests in flight are not touched.
+// can, and logs every difference. The configuration must be valid. What was set at run time
+// of a pool's routing stays until it is reset. Requests in flight are not touched.
 func (g *Gateway) Reload(c *config.Config) error {
 	g.reloading.mu.Lock()
 	defer g.reloading.mu.Unlock()
@@ -65,11 +64,13 @@ func (g *Gateway) plan(before, c, next *config.Config) (plans []func() error, ch
 			continue // the whole pool is a change
 		}
 		from, to := &next.Pools[i], &c.Pools[j]
-		if routing := merged(pool.Config(), from.Routing.Router(), to.Routing.Router()); routing != pool.Config() {
+		routing := to.Routing.Router()
+		routing.BlockBytes = from.Routing.BlockBytes // which cannot change
+		if routing != from.Routing.Router() {
 			if err := routing.Validate(); err != nil {
 				return nil, nil, err
 			}
-			plans = append(plans, func() error { return pool.SetConfig(routing) })
+			plans = append(plans, func() error { return g.operators.Configure(pool, routing) })
 		}
 		blockBytes := from.Routing.BlockBytes
 		from.Routing = to.Routing
@@ -85,19 +86,6 @@ func (g *Gateway) plan(before, c, next *config.Config) (plans []func() error, ch
 // listed reports whether a pool's backends are those of the configuration alone.
 func (g *Gateway) listed(p *router.Pool) bool {
 	return !slices.ContainsFunc(g.finders, func(f finder) bool { return f.pool == p })
-}
-
-// merged is a running configuration with what differs between two others taken from the
-// second. The size of blocks cannot change.
-func merged(running, from, to router.Config) router.Config {
-	to.BlockBytes = from.BlockBytes
-	r, f, t := reflect.ValueOf(&running).Elem(), reflect.ValueOf(from), reflect.ValueOf(to)
-	for i := range f.NumField() {
-		if !f.Field(i).Equal(t.Field(i)) {
-			r.Field(i).Set(t.Field(i))
-		}
-	}
-	return running
 }
 
 // report logs what has changed, and what has not because a restart is needed for it.
