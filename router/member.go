@@ -127,8 +127,12 @@ func (m *member) land(index kvindex.Index, d *Decision, o feedback.Outcome) {
 		added.Stamp = max(added.Stamp, d.renewed)
 		index.Retract(m.holder, d.blocks, added)
 	}
-	if shared, ok := index.(kvindex.Shared); ok && d.promise != 0 {
-		shared.Withdraw(d.promise) // it was not published
+	if shared, ok := index.(kvindex.Shared); ok && d.promise != 0 { // no first token was seen
+		if o.Answered() && !m.gone {
+			shared.Publish(m.holder, d.blocks, kvindex.Stamp(o.Now.UnixNano()), d.promise)
+		} else {
+			shared.Withdraw(d.promise)
+		}
 		d.promise = 0
 	}
 }

@@ -121,6 +121,7 @@ func TestPromises(t *testing.T) {
 	}{
 		{"answered", true, feedback.Outcome{Result: feedback.Success, FirstByte: true}, []string{"promised 100", "published 100, kept 1"}},
 		{"answered at once", false, feedback.Outcome{Result: feedback.Success, FirstByte: true}, []string{"promised 100", "published 100, kept 1"}},
+		{"answered without a token", false, feedback.Outcome{Result: feedback.Success}, []string{"promised 100", "published 100, kept 1"}},
 		{"abandoned after the first token", true, feedback.Outcome{Result: feedback.ClientClosed, FirstByte: true}, []string{"promised 100", "published 100, kept 1"}},
 		{"abandoned before", false, feedback.Outcome{Result: feedback.ClientClosed}, []string{"promised 100", "withdrawn 1"}},
 		{"refused", false, feedback.Outcome{Result: feedback.Unavailable}, []string{"promised 100", "withdrawn 1"}},

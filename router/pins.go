@@ -52,8 +52,12 @@ func (s *pins) put(key PinKey, backend string, now time.Time) (news bool) {
 	return news
 }
 
-// heard remembers what another router said, unless something later is known.
-func (s *pins) heard(key PinKey, backend string, at time.Time) {
+// heard remembers what another router said, unless something later is known. A
+// moment that lies ahead is one by mistake: believed, it would outlast what is told after it.
+func (s *pins) heard(key PinKey, backend string, at, now time.Time) {
+	if at.After(now) {
+		at = now
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before, known := s.get(key, at); known && !at.After(before.last) {
@@ -92,9 +96,9 @@ func (r *Router) Pin(p *Pool, key PinKey, backend string, now time.Time) {
 }
 
 // PeerPin takes in that another router has pinned something.
-func (r *Router) PeerPin(pool string, key PinKey, backend string, at time.Time) {
+func (r *Router) PeerPin(pool string, key PinKey, backend string, at, now time.Time) {
 	if p := r.Find(pool); p != nil && key != 0 {
-		p.pins.heard(key, backend, at)
+		p.pins.heard(key, backend, at, now)
 	}
 }
 

@@ -141,17 +141,17 @@ func TestPinsAreTold(t *testing.T) {
 	if got := p.Pinned(7, later); got != "" {
 		t.Errorf("nowhere is %q", got)
 	}
-	r.PeerPin("pool", 7, "b1:80", now)
+	r.PeerPin("pool", 7, "b1:80", now, later)
 	if got := p.Pinned(7, later); got != "" {
 		t.Errorf("old news: %q", got)
 	}
-	r.PeerPin("pool", 7, "b1:80", later)
-	r.PeerPin("nowhere", 7, "b2:80", later)
-	r.PeerPin("pool", 0, "b2:80", later)
+	r.PeerPin("pool", 7, "b1:80", later, later)
+	r.PeerPin("nowhere", 7, "b2:80", later, later)
+	r.PeerPin("pool", 0, "b2:80", later, later)
 	if got := p.Pinned(7, later); got != "b1:80" || told != 4 {
 		t.Errorf("a peer's pin: %q, told %d times", got, told)
 	}
-	r.PeerPin("pool", 8, "b7:80", later)
+	r.PeerPin("pool", 8, "b7:80", later, later)
 	if got := p.Pinned(8, later); got != "" {
 		t.Errorf("a backend that is not there: %q", got)
 	}

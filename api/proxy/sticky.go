@@ -39,6 +39,13 @@ func (x *exchange) readSession() *Error {
 	return nil
 }
 
+// HasSession reports whether the session of a request, if it names one, belongs to a backend
+// of a pool.
+func (p *Proxy) HasSession(r *http.Request, pool *router.Pool) bool {
+	id := r.Header.Get(headerSession)
+	return id != "" && id != newSession && pool.Pinned(p.sessionKey(id), p.options.Now()) != ""
+}
+
 // keepSession takes in what an engine says of sessions: that one has begun, or has ended.
 func (a *attempt) keepSession(h http.Header) {
 	x, now := a.x, a.x.p.options.Now()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/router"
@@ -28,10 +29,12 @@ type Variant struct {
 type endpoints struct {
 	variants map[string][]Variant
 	random   func() uint64
+	// has reports whether a request's session belongs to a backend of a pool.
+	has func(*http.Request, *router.Pool) bool
 }
 
 func newEndpoints(o Options) *endpoints {
-	all := &endpoints{variants: make(map[string][]Variant), random: o.Random}
+	all := &endpoints{variants: make(map[string][]Variant), random: o.Random, has: o.Proxy.HasSession}
 	for _, v := range o.Variants {
 		all.variants[v.Endpoint] = append(all.variants[v.Endpoint], v)
 	}
@@ -50,8 +53,9 @@ func choiceOf(r *http.Request) choice {
 	}
 }
 
-// choose finds the variant that a request goes to: the one it names, or one by weight.
-func (all *endpoints) choose(c choice) (Variant, *proxy.Error) {
+// choose finds the variant that a request goes to: the one it names, the one that has its
+// session, or one by weight.
+func (all *endpoints) choose(c choice, r *http.Request) (Variant, *proxy.Error) {
 	variants, ok := all.variants[c.endpoint]
 	if !ok {
 		return Variant{}, invalid("there is no endpoint %q here (pools[].sagemaker_endpoints)", printed(c.endpoint))
@@ -72,6 +76,9 @@ func (all *endpoints) choose(c choice) (Variant, *proxy.Error) {
 		return Variant{}, c.nothing(components)
 	case len(fit) == 1:
 		return fit[0], nil
+	}
+	if i := slices.IndexFunc(fit, func(v Variant) bool { return all.has(r, v.Pool) }); i >= 0 {
+		return fit[i], nil
 	}
 	at := float64(all.random()>>11) / (1 << 53) * total
 	for _, v := range fit {

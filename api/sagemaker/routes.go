@@ -82,7 +82,7 @@ func (all *endpoints) enter(r *http.Request, answer http.Header) (*router.Pool, 
 	if err := checkHeaders(r.Header); err != nil {
 		return nil, err
 	}
-	v, err := all.choose(choiceOf(r))
+	v, err := all.choose(choiceOf(r), r)
 	if err != nil {
 		return nil, err
 	}

@@ -2,41 +2,35 @@ package sagemaker_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
+	"github.com/warmroute/warmroute/api/sagemaker"
 	"github.com/warmroute/warmroute/router"
 )
 
-// TestSessionThatEndsWithAnError: what an engine says of a session counts with every status.
-func TestSessionThatEndsWithAnError(t *testing.T) {
-	var urls []string
-	for i := range 3 {
-		urls = append(urls, newEngine(t, func(w http.ResponseWriter, r *http.Request) {
-			if id := r.Header.Get("X-Amzn-SageMaker-Session-Id"); id == "NEW_SESSION" {
-				w.Header().Set("X-Amzn-SageMaker-New-Session-Id", fmt.Sprintf("s%d; Expires=%s", i, "2030-01-01T00:00:00Z"))
-			} else if id != "" {
-				w.Header().Set("X-Amzn-SageMaker-Closed-Session-Id", id)
-				w.WriteHeader(http.StatusBadRequest)
+// A session stays in the variant that it began in, though others share the endpoint's weight.
+func TestSessionsStayInTheirVariant(t *testing.T) {
+	blue, green := newEngine(t, nil), newEngine(t, nil)
+	f := start(t, nil, func(s *setup) {
+		s.pools = []router.PoolSpec{pool("blue", blue.url), pool("green", green.url)}
+		s.variants = []sagemaker.Variant{{Endpoint: "ep", Name: "blue", Weight: 1}, {Endpoint: "ep", Name: "green", Weight: 1}}
+	})
+	used := make(map[string]bool)
+	for i := range 12 {
+		session := fmt.Sprint("session-", i)
+		home := ""
+		for turn := range 5 {
+			a := f.send(invoke, `{"messages":[]}`, "X-Amzn-SageMaker-Session-Id", session)
+			variant := a.Header.Get("X-Amzn-Invoked-Production-Variant")
+			if a.StatusCode != http.StatusOK || turn > 0 && variant != home {
+				t.Errorf("turn %d of %s: %d in variant %s, before in %s", turn, session, a.StatusCode, variant, home)
 			}
-			io.WriteString(w, `{}`)
-		}).url)
+			home = variant
+		}
+		used[home] = true
 	}
-	f := start(t, urls)
-	const header = "X-Amzn-SageMaker-Session-Id"
-	begun := f.send(invoke, chat("hello"), header, "NEW_SESSION")
-	id, _, _ := strings.Cut(begun.Header.Get("X-Amzn-SageMaker-New-Session-Id"), ";")
-	key := router.NewPinKey("session", id, "")
-	pool := f.router.Pools()[0]
-	if at := pool.Pinned(key, time.Now()); at == "" || at != begun.Header.Get("X-Warmroute-Backend") {
-		t.Fatalf("session %q is on %q", id, at)
+	if len(used) != 2 {
+		t.Errorf("all sessions are in %v", used)
 	}
-	f.send(invoke, chat("hello"), header, id).problem(t, http.StatusFailedDependency, "ModelError")
-	if at := pool.Pinned(key, time.Now()); at != "" {
-		t.Errorf("the session has ended, and is on %q", at)
-	}
-	f.idle()
 }

@@ -131,7 +131,7 @@ func (g *Gateway) build(o Options) error {
 	}
 	g.router = router.New(router.Options{
 		Index: index,
-		Hooks: g.telemetry.Hooks(),
+		Hooks: g.hooks(),
 		Seed:  seed,
 		Epoch: time.Now(),
 	})

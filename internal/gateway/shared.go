@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"context"
+	"time"
 
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/kvindex/redisindex"
+	"github.com/warmroute/warmroute/router"
 )
 
 // newIndex returns the index that decides: this router's own, or one that it shares with
@@ -20,6 +22,17 @@ func (g *Gateway) newIndex() (kvindex.Index, error) {
 		return nil, err
 	}
 	return g.shared, g.telemetry.ReadRedis(g.shared.Status)
+}
+
+// hooks are told what the router does.
+func (g *Gateway) hooks() router.Hooks {
+	hooks := g.telemetry.Hooks()
+	if g.shared != nil {
+		hooks.Pinned = func(p *router.Pool, key router.PinKey, backend string, at time.Time) {
+			g.shared.Pin(p.Name(), key, backend, at)
+		}
+	}
+	return hooks
 }
 
 // share keeps the index like that of the other routers until ctx ends.

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/router"
 )
 
 // errMalformed is what is wrong with bytes that are no message of ours.
@@ -33,6 +34,8 @@ func decode(data []byte) (*message, error) {
 			m.ends = append(m.ends, end{promise: d.promise(), kept: section == sectionKept})
 		case sectionHorizon:
 			m.horizons = append(m.horizons, horizon{backend: d.label(), at: d.moment()})
+		case sectionPin:
+			d.pin(m)
 		case sectionReport, sectionChanges:
 			d.report(m, section == sectionReport)
 		default:
@@ -124,6 +127,12 @@ func (d *decoder) chain(m *message, promise kvindex.Promise) {
 	}
 	d.keys += len(c.keys)
 	m.chains = append(m.chains, c)
+}
+
+func (d *decoder) pin(m *message) {
+	p := pin{key: router.PinKey(d.fixed()), backend: d.label(), at: d.moment()}
+	d.bad = d.bad || p.key == 0
+	m.pins = append(m.pins, p)
 }
 
 func (d *decoder) report(m *message, whole bool) {

@@ -65,8 +65,9 @@ type backend struct {
 
 // pool is what the backends of one pool have in common.
 type pool struct {
-	name                             string
-	stream, horizons, trimmed, epoch string // names of its keys
+	name string
+	// Names of its keys.
+	stream, horizons, trimmed, pins, epoch string
 
 	backends map[string]*backend // by label; guarded by Index.mu
 	followed bool                // somebody reads its stream; guarded by Index.mu
@@ -75,8 +76,10 @@ type pool struct {
 	newest   atomic.Int64        // the server's time of the last record written, in milliseconds
 	written  atomic.Int64        // this machine's time of the same, in nanoseconds
 	renewed  renewal             // of the stream
-	told     uint64              // how many messages were made of it; the writer's
-	hearing  hearing
+	// pinsTrimmed is when this router last trimmed the pins.
+	pinsTrimmed renewal
+	told        uint64 // how many messages were made of it; the writer's
+	hearing     hearing
 }
 
 // New returns an index around a memory that nobody else changes. It does not connect
@@ -138,7 +141,7 @@ func (x *Index) pool(name string) *pool {
 		p = &pool{
 			name:   name,
 			stream: x.names.stream(name), horizons: x.names.horizons(name),
-			trimmed: x.names.trimmed(name), epoch: x.names.epoch(name),
+			trimmed: x.names.trimmed(name), pins: x.names.pins(name), epoch: x.names.epoch(name),
 			backends: make(map[string]*backend), hearing: hearing{began: x.config.Now()},
 		}
 		x.pools[name] = p

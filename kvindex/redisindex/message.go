@@ -20,6 +20,7 @@ type message struct {
 	chains   []chain
 	ends     []end
 	horizons []horizon
+	pins     []pin
 	// report is the replica's load, nil where the message does not tell it.
 	report *report
 }
@@ -70,6 +71,7 @@ const (
 	sectionKept    = 'K'
 	sectionBroken  = 'B'
 	sectionHorizon = 'H'
+	sectionPin     = 'S' // as sessions are
 	sectionReport  = 'R'
 	sectionChanges = 'D' // a report that is not whole
 )
@@ -191,6 +193,14 @@ func (e *encoder) addHorizon(h horizon) {
 	e.buf = append(e.buf, sectionHorizon)
 	e.text(h.backend)
 	e.moment(h.at)
+}
+
+func (e *encoder) addPin(p pin) {
+	e.room(1 + 8 + len(p.backend) + 2*binary.MaxVarintLen64)
+	e.buf = append(e.buf, sectionPin)
+	e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(p.key))
+	e.text(p.backend)
+	e.moment(p.at)
 }
 
 // addReport adds a report; one that does not fit into a message tells of the first

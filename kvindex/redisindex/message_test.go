@@ -10,10 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/kvindex/indextest"
+	"github.com/warmroute/warmroute/router"
 	"pgregory.net/rapid"
 )
 
-var allFields = cmp.AllowUnexported(message{}, chain{}, end{}, horizon{}, report{}, load{})
+var allFields = cmp.AllowUnexported(message{}, chain{}, end{}, pin{}, horizon{}, report{}, load{})
 
 // pack encodes what a message can say.
 func pack(m *message) [][]byte {
@@ -26,6 +27,9 @@ func pack(m *message) [][]byte {
 	}
 	for _, x := range m.ends {
 		e.addEnd(x)
+	}
+	for _, p := range m.pins {
+		e.addPin(p)
 	}
 	if m.report != nil {
 		e.addReport(*m.report)
@@ -50,6 +54,7 @@ func unpack(t interface{ Fatalf(string, ...any) }, all [][]byte) *message {
 		whole.replica, whole.number = m.replica, m.number
 		whole.chains = append(whole.chains, m.chains...)
 		whole.ends = append(whole.ends, m.ends...)
+		whole.pins = append(whole.pins, m.pins...)
 		whole.horizons = append(whole.horizons, m.horizons...)
 		if m.report != nil {
 			whole.report = m.report
@@ -80,6 +85,12 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(t, "ends") {
 			m.ends = append(m.ends, end{
 				promise: kvindex.Promise(rapid.IntRange(1, math.MaxInt64).Draw(t, "promise")), kept: rapid.Bool().Draw(t, "kept"),
+			})
+		}
+		for range rapid.IntRange(0, 5).Draw(t, "pins") {
+			m.pins = append(m.pins, pin{
+				key:     router.PinKey(rapid.Uint64Min(1).Draw(t, "pin")),
+				backend: rapid.SampledFrom([]string{"", "b1:80"}).Draw(t, "where"), at: moment(at.Draw(t, "at")),
 			})
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "horizons") {
@@ -190,6 +201,7 @@ func TestMalformedMessages(t *testing.T) {
 		"name cut off":           raw(sectionHorizon, 9, []byte("b")),
 		"promise of no number":   raw(sectionPromise, 0, "b", 1, 0, 1, key),
 		"end of no promise":      raw(sectionKept, 0),
+		"pin of nothing":         raw(sectionPin, make([]byte, 8), "b", 1),
 		"rate is no number":      raw(sectionReport, 1, 1, "b", 0, 0, 0, 0, nan),
 		"fewer loads than said":  raw(sectionReport, 1, 60_000, "b", 0, 0, 0, 0, key),
 		"more keys than allowed": raw(amplified...),
@@ -208,6 +220,7 @@ func FuzzDecode(f *testing.F) {
 		chains:   []chain{{"b1:80", 1000, keys, 0}, {"b1:80", 1001, keys[:2], 9}, {"b2:80", 1, keys, 0}},
 		ends:     []end{{9, true}, {8, false}},
 		horizons: []horizon{{"b1:80", 99}},
+		pins:     []pin{{7, "b1:80", 5}, {8, "", 6}},
 		report:   &report{at: 5, whole: true, loads: []load{{"b1:80", 3, 4000, 1, 0, 2000}}},
 	}) {
 		f.Add(m)
@@ -226,7 +239,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%d bytes became %d chains of %d keys", len(data), len(m.chains), total)
 		}
 		again := unpack(t, pack(m))
-		if len(m.chains)+len(m.horizons)+len(m.ends) == 0 && m.report == nil {
+		if len(m.chains)+len(m.horizons)+len(m.ends)+len(m.pins) == 0 && m.report == nil {
 			again.replica = m.replica
 		}
 		if diff := cmp.Diff(m, again, allFields); diff != "" {

@@ -86,6 +86,9 @@ func (n names) horizons(pool string) string { return n.ofPool(pool, "horizons") 
 // been trimmed: what is as old or older may lack its parent.
 func (n names) trimmed(pool string) string { return n.ofPool(pool, "trimmed") }
 
+// pins is a sorted set of what belongs to backends of a pool, by its last use.
+func (n names) pins(pool string) string { return n.ofPool(pool, "pins") }
+
 // epoch holds a random value that is gone when Redis was emptied.
 func (n names) epoch(pool string) string { return n.ofPool(pool, "epoch") }
 

@@ -62,11 +62,15 @@ func idle(l router.Load) bool {
 	return l.InFlight == 0 && l.Backlog.Tokens == 0 && l.Backlog.Progress.IsZero()
 }
 
-// latest returns the last report of every other router in every pool, and whether any of
-// them is news.
-func (s *peers) latest(now time.Time) (all []router.PeerReport, news bool) {
+// latest returns the last report of every other router in every pool, if any of them is news
+// or they are wanted all the same.
+func (s *peers) latest(now time.Time, wanted bool) (all []router.PeerReport, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.news && !wanted {
+		return nil, false
+	}
+	s.news = false
 	for who, r := range s.reports {
 		if now.Sub(r.at) > reportsFor {
 			delete(s.reports, who)
@@ -74,8 +78,7 @@ func (s *peers) latest(now time.Time) (all []router.PeerReport, news bool) {
 		}
 		all = append(all, router.PeerReport{At: r.at, Loads: slices.Collect(maps.Values(r.loads))})
 	}
-	news, s.news = s.news, false
-	return all, news
+	return all, true
 }
 
 // replicas counts the other routers that are heard.

@@ -43,7 +43,7 @@ type promise struct {
 
 // room reports whether one more fits.
 func (s *promised) room(keys int) bool {
-	return len(s.open) < maxPromised && s.keys+keys <= maxPromisedKeys
+	return len(s.open) < maxPromised && len(s.order) < 4*maxPromised && s.keys+keys <= maxPromisedKeys
 }
 
 // add remembers a promise.

@@ -43,6 +43,7 @@ type queue struct {
 	uses     []use
 	keys     int // of all uses
 	ended    []ended
+	pins     map[pinPlace]pinned
 	promises kvindex.Promise         // made so far
 	open     map[kvindex.Promise]use // those that have not ended
 }
@@ -61,7 +62,7 @@ func (q *queue) promise(b *backend, keys []kvindex.Key, last kvindex.Stamp) kvin
 	q.mu.Lock()
 	number := q.promises + 1
 	promised := use{backend: b, keys: own, last: last, promise: number}
-	if !q.push(promised) {
+	if len(q.uses) >= maxQueued/2 || !q.push(promised) { // what was seen has the other half for itself
 		number = 0
 	} else {
 		q.promises = number

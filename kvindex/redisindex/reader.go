@@ -136,16 +136,23 @@ func (r *reader) connect(ctx context.Context) error {
 		}
 	}
 	first, last := idOf(oldest), idOf(newest)
+	missed := true
 	switch {
 	case r.last == "":
 		r.last = rewind(last)
-		r.restoreAll()
 	case before(last, r.last):
 		r.last = "0-0" // it is another stream than before
-		r.restoreAll()
 	case before(r.last, first), r.gap:
 		r.counts.gaps.Add(1)
+	default:
+		missed = false
+	}
+	if missed {
 		r.restoreAll()
+		if err := r.readPins(ctx); err != nil {
+			r.gap = true
+			return err
+		}
 	}
 	r.gap = false
 	r.until = last
@@ -258,6 +265,9 @@ func (r *reader) take(record redis.XMessage) {
 	r.sequences.take(m.replica, m.number, !before(r.until, record.ID), now)
 	for _, h := range m.horizons {
 		r.moved(r.pool, h)
+	}
+	for _, p := range m.pins {
+		r.pinned(p)
 	}
 	for _, c := range m.chains {
 		r.learn(c, m.replica, !before(r.until, record.ID))

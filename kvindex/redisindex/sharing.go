@@ -22,6 +22,8 @@ type Fleet interface {
 	SetSharing(pool string, s router.Sharing)
 	// PeerHorizon takes in that another router has moved a backend's horizon.
 	PeerHorizon(pool, backend string, horizon, now kvindex.Stamp)
+	// PeerPin takes in that another router has pinned something to a backend.
+	PeerPin(pool string, key router.PinKey, backend string, at, now time.Time)
 }
 
 var _ Fleet = (*router.Router)(nil)
@@ -60,6 +62,8 @@ func (alone) Loads(dst []router.Load, _ time.Time) []router.Load { return dst }
 func (alone) SetPeers([]router.PeerReport, time.Time)            {}
 func (alone) SetSharing(string, router.Sharing)                  {}
 
+func (alone) PeerPin(string, router.PinKey, string, time.Time, time.Time) {}
+
 func (a alone) PeerHorizon(pool, id string, horizon, _ kvindex.Stamp) {
 	for _, b := range a.all() {
 		if b.home.name == pool && b.id == id {
@@ -79,7 +83,7 @@ func (x *Index) share(ctx context.Context) {
 		now := x.config.Now()
 		x.own.Store(&ownReport{at: now, loads: x.fleet.Loads(nil, now)})
 		signal(x.queue.wake)
-		if reports, news := x.peers.latest(now); news || now.Sub(taken) >= reportEvery {
+		if reports, ok := x.peers.latest(now, now.Sub(taken) >= reportEvery); ok {
 			x.fleet.SetPeers(reports, now)
 			taken = now
 		}

@@ -22,6 +22,7 @@ type fleet struct {
 	reports  []router.PeerReport
 	sharing  router.Sharing
 	horizons map[string]kvindex.Stamp
+	pins     map[string]string
 }
 
 func (f *fleet) Loads(dst []router.Load, _ time.Time) []router.Load {
@@ -40,6 +41,23 @@ func (f *fleet) SetSharing(_ string, s router.Sharing) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sharing = s
+}
+
+func (f *fleet) PeerPin(pool string, key router.PinKey, backend string, _, _ time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pins == nil {
+		f.pins = make(map[string]string)
+	}
+	f.pins[fmt.Sprint(pool, " ", key)] = backend
+}
+
+// pinned is where another router said that something is; ok is false where none did.
+func (f *fleet) pinned(pool string, key router.PinKey) (backend string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	backend, ok = f.pins[fmt.Sprint(pool, " ", key)]
+	return backend, ok
 }
 
 func (f *fleet) PeerHorizon(pool, backend string, horizon, _ kvindex.Stamp) {

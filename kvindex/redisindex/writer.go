@@ -167,6 +167,7 @@ func (w *writer) next(clock conversion) []write {
 	for _, e := range ends {
 		tell(e.backend.home).addEnd(end{promise: e.promise, kept: e.kept})
 	}
+	writes = append(writes, w.pinWrites(clock, tell)...)
 	for p, r := range w.teller.reports(w.own.Load(), w.allPools(), clock) {
 		tell(p).addReport(r)
 	}
