@@ -183,7 +183,7 @@ func FuzzReadFrame(f *testing.F) {
 
 // What a piece of a stream costs: go test -bench=Frame ./api/sagemaker
 func BenchmarkFrame(b *testing.B) {
-	for _, size := range []int{200, 4096, 32 << 10} {
+	for _, size := range []int{200, 4096, 8 << 10} {
 		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
 			piece, buf := bytes.Repeat([]byte("x"), size), make([]byte, 0, 64<<10)
 			b.ReportAllocs()
