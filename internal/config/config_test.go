@@ -124,6 +124,9 @@ pools:
       dns:
         - {name: engines.svc, type: aaaa, port: 8000, scheme: https, path: /engine, weight: 2, concurrency_threshold: 64,
            data_parallel_ranks: 4, interval: 5s, timeout: 1s, resolver: "10.0.0.10:53"}
+      kubernetes:
+        - {namespace: inference, service: vllm, port: http, scheme: https, path: /engine, weight: 2, concurrency_threshold: 64,
+           data_parallel_ranks: 4, api_server: "https://k8s:6443", token_file: /run/token, ca_file: /run/ca.pem}
     sagemaker_endpoints: [llama, llama-2]
     variant: blue
     variant_weight: 2.5
@@ -180,7 +183,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			continue
 		}
 		parts := strings.Split(strings.NewReplacer("keys[]", "keys[0]", "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]",
-			"files[]", "files[0]", "dns[]", "dns[0]").Replace(key), ".")
+			"files[]", "files[0]", "dns[]", "dns[0]", "kubernetes[]", "kubernetes[0]").Replace(key), ".")
 		if c.lines[strings.Join(parts, ".")] == 0 {
 			t.Errorf("the file of this test does not set %s", key)
 		}

@@ -9,15 +9,19 @@ import (
 	"github.com/warmroute/warmroute/backends/discovery"
 	"github.com/warmroute/warmroute/backends/discovery/dns"
 	"github.com/warmroute/warmroute/backends/discovery/file"
+	"github.com/warmroute/warmroute/backends/discovery/kubernetes"
 )
 
 // Discovery is where backends of a pool are found beside those that are listed. Of what
-// several name, the first describes it: the list, then the files, then the names.
+// several name, the first describes it: the list, then the files, then the names, then the
+// services.
 type Discovery struct {
 	// Files are files that name backends, in the form of Prometheus' file_sd.
 	Files []FileDiscovery `yaml:"files,omitempty"`
 	// DNS are names whose addresses are backends.
 	DNS []DNSDiscovery `yaml:"dns,omitempty"`
+	// Kubernetes are services whose endpoints are backends.
+	Kubernetes []KubernetesDiscovery `yaml:"kubernetes,omitempty"`
 }
 
 // FileDiscovery is a file that names backends, or several; [file.Config] says more.
@@ -52,6 +56,35 @@ type DNSDiscovery struct {
 	// Resolver is the server that is asked. Default: the machine's.
 	Resolver string `yaml:"resolver,omitempty"`
 }
+
+// KubernetesDiscovery is a service whose endpoints are backends; [kubernetes.Config] says
+// more.
+type KubernetesDiscovery struct {
+	// Namespace is the service's. Default: the router's own.
+	Namespace string `yaml:"namespace,omitempty"`
+	// Service is the name of the service.
+	Service string `yaml:"service"`
+	// Port is the name or number of the endpoints' port. Default: the only one.
+	Port string `yaml:"port,omitempty"`
+	// Scheme is http or https. Default http.
+	Scheme string `yaml:"scheme"`
+	// Path is the engines' base path. Default none.
+	Path string `yaml:"path,omitempty"`
+	// Weight, ConcurrencyThreshold and DataParallelRanks are those of each backend, as in
+	// [Backend].
+	Weight               float64 `yaml:"weight"`
+	ConcurrencyThreshold int     `yaml:"concurrency_threshold,omitempty"`
+	DataParallelRanks    int     `yaml:"data_parallel_ranks,omitempty"`
+	// APIServer is the base URL of the API. Default: the cluster that the router runs in.
+	APIServer string `yaml:"api_server,omitempty"`
+	// TokenFile has the token for APIServer. Default none.
+	TokenFile string `yaml:"token_file,omitempty"`
+	// CAFile has the certificates that sign the API server's. Default: the system's.
+	CAFile string `yaml:"ca_file,omitempty"`
+}
+
+// setDefaults implements defaulter.
+func (k *KubernetesDiscovery) setDefaults() { *k = KubernetesDiscovery{Scheme: "http", Weight: 1} }
 
 // setDefaults implements defaulter.
 func (d *DNSDiscovery) setDefaults() {
@@ -102,6 +135,28 @@ func (d DNSDiscovery) source() (discovery.Source, error) {
 	})
 }
 
+func (k KubernetesDiscovery) name() string {
+	name := "kubernetes:" + k.Service
+	if k.Namespace != "" {
+		name = "kubernetes:" + k.Namespace + "/" + k.Service
+	}
+	if k.Port != "" {
+		name += ":" + k.Port
+	}
+	return name
+}
+
+func (k KubernetesDiscovery) source() (discovery.Source, error) {
+	form, err := formOf(k.Scheme, k.Path, k.Weight, k.ConcurrencyThreshold, k.DataParallelRanks)
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.New(kubernetes.Config{
+		Namespace: k.Namespace, Service: k.Service, Port: k.Port, Form: form,
+		APIServer: k.APIServer, TokenFile: k.TokenFile, CAFile: k.CAFile,
+	})
+}
+
 // formOf is what is made of addresses that are found.
 func formOf(scheme, path string, weight float64, threshold, ranks int) (discovery.Form, error) {
 	if !(weight > 0) {
@@ -118,6 +173,9 @@ func (d Discovery) each(use func(at string, f finder)) {
 	}
 	for i, n := range d.DNS {
 		use("dns["+strconv.Itoa(i)+"]", n)
+	}
+	for i, k := range d.Kubernetes {
+		use("kubernetes["+strconv.Itoa(i)+"]", k)
 	}
 }
 

@@ -202,6 +202,8 @@ func TestDefaultsAreDocumented(t *testing.T) {
 	pool.Discovery.Files[0].setDefaults()
 	pool.Discovery.DNS = make([]DNSDiscovery, 1)
 	pool.Discovery.DNS[0].setDefaults()
+	pool.Discovery.Kubernetes = make([]KubernetesDiscovery, 1)
+	pool.Discovery.Kubernetes[0].setDefaults()
 	c.Pools = []Pool{pool}
 	checked := 0
 	for line := range strings.Lines(string(text)) {

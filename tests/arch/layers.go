@@ -60,6 +60,7 @@ var layers = []place{
 	{path: "backends/discovery", layer: 3, kind: outer},
 	{path: "backends/discovery/file", layer: 3, kind: outer},
 	{path: "backends/discovery/dns", layer: 3, kind: outer},
+	{path: "backends/discovery/kubernetes", layer: 3, kind: outer},
 	{path: "backends/discovery/discoverytest", layer: 4, kind: helper},
 	{path: "kvindex/redisindex", layer: 3, kind: outer},
 	{path: "feedback/usage", layer: 3, kind: outer},
