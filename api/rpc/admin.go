@@ -22,7 +22,8 @@ import (
 type AdminOptions struct {
 	// Router is whose pools are shown and changed.
 	Router *router.Router
-	// Hits says what became of the prompt tokens of a pool. Default: nothing is known.
+	// Hits says what became of the prompt tokens of a pool since the process started. What it
+	// returns is not changed any more. Default: nothing is known.
 	Hits func(pool string) *v1.PoolHits
 	// Recent returns up to n of the latest access records, newest first. Default: none.
 	Recent func(n int) []feedback.Record
@@ -42,6 +43,7 @@ type AdminOptions struct {
 type Admin struct {
 	options    AdminOptions
 	registered *leases[registration]
+	history    *history
 
 	mu  sync.Mutex          // orders changes: each reads what is there, and writes it back
 	own map[string]struct{} // keys of registered backends that are in their pools; guarded by mu
@@ -84,6 +86,12 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 		a.configured[p.Name()] = p.Config()
 	}
 	a.registered = newLeases(0, a.expire)
+	a.history = newHistory(func() (all []*v1.PoolHits) {
+		for _, p := range o.Router.Pools() {
+			all = append(all, o.Hits(p.Name()))
+		}
+		return all
+	})
 	return a, nil
 }
 
@@ -96,7 +104,10 @@ func (a *Admin) Register(mux *http.ServeMux) {
 const maxAdminMessage = 1 << 20
 
 // Close removes the backends that were registered, and lets no more expire.
-func (a *Admin) Close() { a.registered.close() }
+func (a *Admin) Close() {
+	a.history.close()
+	a.registered.close()
+}
 
 // audit logs what an operator changed.
 func (a *Admin) audit(ctx context.Context, what string, attrs ...slog.Attr) {
@@ -229,9 +240,17 @@ func (a *Admin) GetHitReport(_ context.Context, in *v1.GetHitReportRequest) (*v1
 	if err != nil {
 		return nil, failure(err)
 	}
-	out := new(v1.GetHitReportResponse)
+	then := counts{at: a.history.began}
+	if in.GetSince() != nil {
+		since := in.GetSince().AsDuration()
+		if in.GetSince().CheckValid() != nil || since < minSince || since > maxSince {
+			return nil, failure(invalid("since", "%v is not in %v..%v", since, minSince, maxSince))
+		}
+		then = a.history.before(since)
+	}
+	out := &v1.GetHitReportResponse{From: timestamppb.New(then.at)}
 	for _, p := range pools {
-		out.Pools = append(out.Pools, a.options.Hits(p.Name()))
+		out.Pools = append(out.Pools, then.sinceThen(a.options.Hits(p.Name())))
 	}
 	return out, nil
 }

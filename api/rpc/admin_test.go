@@ -189,6 +189,8 @@ func TestAdminRefusals(t *testing.T) {
 		{second(o.UndrainBackend(ctx, &v1.UndrainBackendRequest{})), connect.CodeInvalidArgument, "backend: is missing"},
 		{second(o.ListBackends(ctx, &v1.ListBackendsRequest{Pool: "x"})), connect.CodeNotFound, `"x"`},
 		{second(o.GetHitReport(ctx, &v1.GetHitReportRequest{Pool: "x"})), connect.CodeNotFound, `"x"`},
+		{second(o.GetHitReport(ctx, &v1.GetHitReportRequest{Since: durationpb.New(time.Second)})), connect.CodeInvalidArgument, "since: 1s is not in 1m0s..24h0m0s"},
+		{second(o.GetHitReport(ctx, &v1.GetHitReportRequest{Since: durationpb.New(25 * time.Hour)})), connect.CodeInvalidArgument, "since: 25h"},
 		{second(o.GetIndexStats(ctx, &v1.GetIndexStatsRequest{Pool: "x"})), connect.CodeNotFound, `"x"`},
 		{second(o.ListDecisions(ctx, &v1.ListDecisionsRequest{Limit: 10_001})), connect.CodeInvalidArgument, "limit: 10001"},
 		{second(o.SetRoutingConfig(ctx, &v1.SetRoutingConfigRequest{Config: &v1.RoutingConfig{Strategy: new("BEST")}})), connect.CodeInvalidArgument, `config: strategy: "BEST"`},

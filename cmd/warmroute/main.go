@@ -2,6 +2,8 @@
 // longest part of the prompt in its KV cache.
 package main
 
+//go:generate go test -count=1 -run=^TestDocs$ . -update
+
 import (
 	"context"
 	"errors"
@@ -137,6 +139,7 @@ func plainly(cmd *cobra.Command, err error) error {
 // outputFlag adds -o to a command and returns a function that checks it.
 func outputFlag(cmd *cobra.Command) func() (asJSON bool, err error) {
 	format := cmd.Flags().StringP("output", "o", "text", "print in `FORMAT`: text or json")
+	cli.OneOf(cmd, "output", "text", "json")
 	return func() (bool, error) {
 		switch *format {
 		case "text", "json":

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,7 +25,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// fakeEngine serves a model named m on an address until it is interrupted.
+// fakeEngine serves a model named m on an address until it is interrupted. It says that it
+// found 600 of 1,000 tokens of every prompt in its cache.
 func fakeEngine() {
 	l, err := net.Listen("tcp", os.Args[1])
 	if err != nil {
@@ -33,12 +35,29 @@ func fakeEngine() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodPost {
+			w.Write([]byte(`{"object":"chat.completion","choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":600}}}`))
+			return
+		}
 		w.Write([]byte(`{"object":"list","data":[{"id":"m","object":"model"}]}`))
 	})}
 	context.AfterFunc(ctx, func() { server.Close() })
 	server.Serve(l)
+}
+
+// post sends a file as JSON: post URL FILE.
+func post(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: post URL FILE")
+	}
+	resp, err := http.Post(args[0], "application/json", strings.NewReader(ts.ReadFile(args[1])))
+	ts.Check(err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		ts.Fatalf("%s: %s", args[0], resp.Status)
+	}
 }
 
 // freePort is an address that nobody listens on.
@@ -57,12 +76,17 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			for _, name := range []string{"ADDR", "ADMIN", "ENGINE"} {
+			var free []string
+			for range 4 {
 				addr, err := freePort()
 				if err != nil {
 					return err
 				}
-				env.Setenv(name, addr)
+				free = append(free, addr)
+			}
+			slices.Sort(free) // so that backends are listed in this order
+			for i, name := range []string{"ENGINE", "ENGINE2", "ADDR", "ADMIN"} {
+				env.Setenv(name, free[i])
 			}
 			return nil
 		},
@@ -70,6 +94,7 @@ func TestScripts(t *testing.T) {
 			"await":    awaitURL,
 			"exitcode": exitCode,
 			"hangup":   hangUp,
+			"post":     post,
 		},
 	})
 }

@@ -55,6 +55,10 @@ stderr, one record for each request.`,
 	flags.StringVar(&s.Redis, "redis", "", "share the index with other routers through Redis at `ADDR`, host:port")
 	flags.StringVar(&s.LogLevel, "log-level", "", "log from `LEVEL` up: debug, info, warn, error (default info)")
 	flags.StringVar(&s.LogFormat, "log-format", "", "write the log in `FORMAT`: text or json (default text)")
+	cli.OneOf(cmd, "strategy", router.Strategies()...)
+	cli.OneOf(cmd, "log-level", "debug", "info", "warn", "error")
+	cli.OneOf(cmd, "log-format", "text", "json")
+	cli.NoArg(cmd)
 	return cmd
 }
 

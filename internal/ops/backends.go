@@ -46,7 +46,7 @@ func newList() *cobra.Command {
 	var pool string
 	cmd := &cobra.Command{Use: "ls", Short: "List backends", Args: cli.NoArgs}
 	c := withAdmin(cmd)
-	cmd.Flags().StringVar(&pool, "pool", "", "only the pool `NAME`")
+	c.poolFlag(&pool, "only the pool `NAME`")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := c.check(); err != nil {
 			return err
@@ -67,8 +67,9 @@ func newAdd() *cobra.Command {
 	}
 	c := withAdmin(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&in.Pool, "pool", "", "add it to the pool `NAME`")
-	flags.IntVar(&rank, "rank", -1, "it is the data-parallel rank `N` behind its URL")
+	c.poolFlag(&in.Pool, "add it to the pool `NAME`")
+	flags.IntVar(&rank, "rank", -1, "it is the data-parallel rank `N` behind its URL (default none)")
+	flags.Lookup("rank").DefValue = "0" // which help does not show; -1 is none
 	flags.Float64Var(&in.Weight, "weight", 1, "give it the share `W` of load relative to others")
 	flags.IntVar(&threshold, "concurrency-threshold", 0, "let it have `N` requests in flight (default the pool's)")
 	flags.DurationVar(&length, "lease", 2*time.Minute, "let it stay for `TIME` unless it is added again, 1s to 1h")
@@ -92,12 +93,13 @@ func newAdd() *cobra.Command {
 	return cmd
 }
 
-// named is a command about one backend.
-func named(use, short string, run func(c *call, pool, id string) error) *cobra.Command {
+// named is a command about one backend, of those that are wanted.
+func named(use, short string, wanted func(*v1.Backend) bool, run func(c *call, pool, id string) error) *cobra.Command {
 	var pool string
 	cmd := &cobra.Command{Use: use + " BACKEND", Short: short, Args: one("the id of a backend as backends ls shows it")}
 	c := withAdmin(cmd)
-	cmd.Flags().StringVar(&pool, "pool", "", "the one in the pool `NAME`, where several have it")
+	c.poolFlag(&pool, "the one in the pool `NAME`, where several have it")
+	cli.CompleteArg(cmd, c.backends(wanted))
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if err := c.check(); err != nil {
 			return err
@@ -107,8 +109,11 @@ func named(use, short string, run func(c *call, pool, id string) error) *cobra.C
 	return cmd
 }
 
+// draining is the state of a backend that takes nothing new.
+const draining = "draining"
+
 func newDrain() *cobra.Command {
-	return named("drain", "Let a backend finish what it has and take nothing new", func(c *call, pool, id string) error {
+	return named("drain", "Let a backend finish what it has and take nothing new", func(b *v1.Backend) bool { return b.GetState() != draining }, func(c *call, pool, id string) error {
 		out, err := c.admin().DrainBackend(c.cmd.Context(), &v1.DrainBackendRequest{Pool: pool, Backend: id})
 		if err != nil {
 			return err
@@ -118,7 +123,7 @@ func newDrain() *cobra.Command {
 }
 
 func newUndrain() *cobra.Command {
-	return named("undrain", "Let a backend take requests again", func(c *call, pool, id string) error {
+	return named("undrain", "Let a backend take requests again", func(b *v1.Backend) bool { return b.GetState() == draining }, func(c *call, pool, id string) error {
 		out, err := c.admin().UndrainBackend(c.cmd.Context(), &v1.UndrainBackendRequest{Pool: pool, Backend: id})
 		if err != nil {
 			return err
@@ -128,7 +133,7 @@ func newUndrain() *cobra.Command {
 }
 
 func newRemove() *cobra.Command {
-	return named("rm", "Remove a backend that was registered; its requests in flight go on", func(c *call, pool, id string) error {
+	return named("rm", "Remove a backend that was registered; its requests in flight go on", (*v1.Backend).GetRegistered, func(c *call, pool, id string) error {
 		out, err := c.admin().DeregisterBackend(c.cmd.Context(), &v1.DeregisterBackendRequest{Pool: pool, Backend: id})
 		if err != nil {
 			return err

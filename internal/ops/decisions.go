@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,17 +20,24 @@ func newDecisions() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decisions",
 		Short: "Show the latest decisions of a running router, and what came of them",
+		Long: `Show the latest decisions of a running router that have ended, the newest first: why the
+backend was taken, how the request ended, the time to its first token and in all, the
+tokens that were predicted to be cached, and those that the engine reported of the
+prompt's.`,
 		Example: `  warmroute decisions -n 20
   warmroute decisions --follow -o json`,
 		Args: cli.NoArgs,
 	}
 	c := withAdmin(cmd)
-	cmd.Flags().StringVar(&pool, "pool", "", "only those in the pool `NAME`")
+	c.poolFlag(&pool, "only those in the pool `NAME`")
 	cmd.Flags().Uint32VarP(&count, "count", "n", 20, "the latest `N`")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show those that end from now on, until interrupted")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := c.check(); err != nil {
 			return err
+		}
+		if count == 0 {
+			return cli.BadUsage(errors.New("--count: 0: want at least 1"))
 		}
 		if follow {
 			return c.follow(pool)
@@ -37,11 +46,15 @@ func newDecisions() *cobra.Command {
 		if err != nil {
 			return c.failed(err)
 		}
-		return c.show(out, func(t *table) {
-			t.row("TIME", "POOL", "BACKEND", "REASON", "RESULT", "TTFT", "TOOK", "PREDICTED", "CACHED", "PROMPT")
+		return c.show(out, func(w io.Writer) {
+			t := newTable(
+				text("TIME"), text("POOL").ifSeveral(), text("BACKEND"), text("REASON"), text("RESULT"), number("TTFT"), number("TOOK"),
+				number("PREDICTED"), number("CACHED"),
+			)
 			for _, d := range out.GetDecisions() {
 				t.row(decisionCells(d)...)
 			}
+			t.write(w)
 		})
 	}
 	return cmd
@@ -65,7 +78,7 @@ func (c *call) follow(pool string) error {
 		if n := stream.Msg().GetMissed(); n > 0 {
 			fmt.Fprintf(out, "… %d more\n", n)
 		}
-		fmt.Fprintf(out, "%-15v %-10v %-24v %-14v %-14v ttft %-8v took %-8v cached %v of %v, predicted %v\n", followed(stream.Msg().GetDecision())...)
+		fmt.Fprintln(out, decisionLine(stream.Msg().GetDecision()))
 	}
 	if c.cmd.Context().Err() != nil {
 		return nil
@@ -79,21 +92,27 @@ func decisionCells(d *v1.DecisionRecord) []any {
 	if d.GetTtft() != nil {
 		ttft = d.GetTtft().AsDuration().Round(time.Millisecond).String()
 	}
-	known := func(n *uint32) string {
-		if n == nil {
-			return "-"
-		}
-		return fmt.Sprint(*n)
-	}
 	return []any{
-		d.GetStart().AsTime().Local().Format("15:04:05.000"), d.GetPool(), d.GetBackend(), d.GetReason(), d.GetResult(),
-		ttft, d.GetDuration().AsDuration().Round(time.Millisecond), d.GetPredictedCachedTokens(),
-		known(d.GetUsage().CachedTokens), known(d.GetUsage().PromptTokens),
+		d.GetStart().AsTime().Local().Format(time.TimeOnly), d.GetPool(), orDash(d.GetBackend()), orDash(d.GetReason()), d.GetResult(),
+		ttft, d.GetDuration().AsDuration().Round(time.Millisecond), d.GetPredictedCachedTokens(), cached(d.GetUsage()),
 	}
 }
 
-// followed are the same in the order of a line.
-func followed(d *v1.DecisionRecord) []any {
-	cells := decisionCells(d)
-	return append(cells[:7:7], cells[8], cells[9], cells[7])
+// cached is how many of a prompt's tokens were cached, as far as the engine said.
+func cached(u *v1.Usage) string {
+	known := func(n *uint32) string {
+		if n == nil {
+			return "?"
+		}
+		return fmt.Sprint(*n)
+	}
+	if u.GetPromptTokens() == 0 && u.GetCachedTokens() == 0 {
+		return "-"
+	}
+	return known(u.CachedTokens) + "/" + known(u.PromptTokens)
+}
+
+// decisionLine is one decision in a line, for columns whose widths are not known yet.
+func decisionLine(d *v1.DecisionRecord) string {
+	return fmt.Sprintf("%v  %v  %-21v  %-13v  %-9v  ttft %-6v  took %-6v  predicted %v, cached %v", decisionCells(d)...)
 }

@@ -24,6 +24,7 @@ func newExplain() *cobra.Command {
 	c := withRouter(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the request body is in `FILE`, - for standard input")
 	cmd.Flags().StringVar(&path, "path", "/v1/chat/completions", "it is sent to `PATH`")
+	cli.OneOf(cmd, "path", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings")
 	cmd.Flags().StringVar(&tenant, "tenant", "", "it has the tenant id `ID`")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := c.check(); err != nil {
@@ -40,7 +41,7 @@ func newExplain() *cobra.Command {
 		if err != nil {
 			return c.failed(err)
 		}
-		return c.show(out, func(t *table) { drawExplanation(t, out) })
+		return c.show(out, func(w io.Writer) { drawExplanation(w, out) })
 	}
 	return cmd
 }
@@ -59,23 +60,43 @@ func readFile(in io.Reader, file string) ([]byte, error) {
 	return body, nil
 }
 
-func drawExplanation(t *table, e *v1.ExplainResponse) {
-	fmt.Fprintf(t.w, "%s → %s\n%s\n\n", orDash(e.GetModel()), orDash(e.GetBackend()), e.GetExplanation())
-	fmt.Fprintf(t.w, "pool %s, %s, prompt of about %d tokens, %d blocks\n\n", e.GetPool(), e.GetStrategy(), e.GetPromptTokens(), e.GetPromptBlocks())
-	t.row("PLACE", "BACKEND", "STATE", "MATCHED", "PREDICTED", "QUEUED", "IN FLIGHT", "COST", "WHY")
+func drawExplanation(w io.Writer, e *v1.ExplainResponse) {
+	fmt.Fprintf(w, "%s → %s\n%s\n\n", orDash(e.GetModel()), orDash(e.GetBackend()), e.GetExplanation())
+	fmt.Fprintf(w, "pool %s, %s, prompt of about %d tokens, %d blocks\n\n", e.GetPool(), e.GetStrategy(), e.GetPromptTokens(), e.GetPromptBlocks())
+	t := newTable(
+		number("#"), text("BACKEND"), text("STATE").unless("up"), number("MATCHED"), number("PREDICTED"), number("QUEUED"),
+		number("IN FLIGHT"), number("COST"), text("WHY"),
+	)
 	for _, c := range e.GetCandidates() {
-		place, why := fmt.Sprint(c.GetPlace()), c.GetReason()
-		switch {
-		case c.GetExcluded() != "":
+		if c.GetExcluded() != "" {
 			t.row("-", c.GetTarget().GetBackend(), c.GetState(), "-", "-", "-", "-", "-", c.GetExcluded())
 			continue
-		case c.GetPlace() == 0:
-			place = "-"
 		}
-		if c.GetFull() {
-			why += " (full)"
-		}
-		t.row(place, c.GetTarget().GetBackend(), c.GetState(), c.GetMatchedTokens(), c.GetPredictedCachedTokens(), c.GetQueuedTokens(),
-			fmt.Sprintf("%d/%d", c.GetInFlight(), c.GetLimit()), fmt.Sprintf("%.0f", c.GetCost()), orDash(why))
+		t.row(
+			place(c), c.GetTarget().GetBackend(), c.GetState(), c.GetMatchedTokens(), c.GetPredictedCachedTokens(), c.GetQueuedTokens(),
+			fmt.Sprintf("%d/%d", c.GetInFlight(), c.GetLimit()), fmt.Sprintf("%.0f", c.GetCost()), why(c),
+		)
 	}
+	t.write(w)
+}
+
+// place is a candidate's place in the order, "-" where it would not be taken.
+func place(c *v1.Candidate) string {
+	if c.GetPlace() == 0 {
+		return "-"
+	}
+	return fmt.Sprint(c.GetPlace())
+}
+
+// why is the reason for which a candidate would be taken. Each place is a choice among those
+// that are left, so the last one has no other.
+func why(c *v1.Candidate) string {
+	reason := orDash(c.GetReason())
+	if c.GetPlace() > 1 && reason == "only_backend" {
+		reason = "last one left"
+	}
+	if c.GetFull() {
+		reason += " (full)"
+	}
+	return reason
 }

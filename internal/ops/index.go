@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ func newIndexStats() *cobra.Command {
 	var pool string
 	cmd := &cobra.Command{Use: "stats", Short: "Show how many blocks each backend is thought to hold", Args: cli.NoArgs}
 	c := withAdmin(cmd)
-	cmd.Flags().StringVar(&pool, "pool", "", "only the pool `NAME`")
+	c.poolFlag(&pool, "only the pool `NAME`")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := c.check(); err != nil {
 			return err
@@ -28,15 +29,22 @@ func newIndexStats() *cobra.Command {
 		if err != nil {
 			return c.failed(err)
 		}
-		return c.show(out, func(t *table) {
-			t.row("POOL", "BACKEND", "BLOCKS", "CAPACITY", "FULL", "EVICTED", "BLOCK BYTES", "HORIZON")
+		return c.show(out, func(w io.Writer) {
+			t := newTable(
+				text("POOL").ifSeveral(), text("BACKEND"), number("BLOCKS"), number("CAPACITY"), number("FULL"), number("EVICTED"),
+				number("BLOCK BYTES").unless("256"), number("HORIZON").unless("-"),
+			)
 			for _, b := range out.GetBackends() {
 				horizon := "-"
 				if b.GetHorizon() != nil {
 					horizon = time.Since(b.GetHorizon().AsTime()).Round(time.Second).String() + " ago"
 				}
-				t.row(b.GetPool(), b.GetBackend(), b.GetBlocks(), b.GetCapacity(), percent(b.GetBlocks(), b.GetCapacity()), b.GetEvicted(), b.GetBlockBytes(), horizon)
+				t.row(
+					b.GetPool(), b.GetBackend(), amount(b.GetBlocks()), amount(b.GetCapacity()), percent(b.GetBlocks(), b.GetCapacity()),
+					amount(b.GetEvicted()), b.GetBlockBytes(), horizon,
+				)
 			}
+			t.write(w)
 		})
 	}
 	return cmd

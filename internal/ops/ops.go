@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
-	"text/tabwriter"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -54,6 +54,8 @@ func with(cmd *cobra.Command, flag, usage, fallback string) *call {
 	c := &call{cmd: cmd, flag: flag}
 	cmd.Flags().StringVar(&c.at, flag, fallback, usage)
 	cmd.Flags().StringVarP(&c.output, "output", "o", "table", "print in `FORMAT`: table or json")
+	cli.OneOf(cmd, "output", "table", "json")
+	cli.NoArg(cmd)
 	return c
 }
 
@@ -78,6 +80,9 @@ func (c *call) check() error {
 	if c.output != "table" && c.output != "json" {
 		return cli.BadUsage(fmt.Errorf("--output: %q is not one of table, json", c.output))
 	}
+	if at, err := url.Parse(c.base()); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return cli.BadUsage(fmt.Errorf("--%s: %q: want http://host:port or host:port", c.flag, c.at))
+	}
 	return nil
 }
 
@@ -92,23 +97,57 @@ func (c *call) failed(err error) error {
 	case !errors.As(err, &e):
 		return err
 	case e.Code() == connect.CodeInvalidArgument, e.Code() == connect.CodeNotFound && connect.IsWireError(err):
-		return cli.BadUsage(errors.New(e.Message()))
+		return cli.BadUsage(errors.New(inFlags(e.Message())))
 	case e.Code() == connect.CodeUnavailable && !connect.IsWireError(err):
 		return fmt.Errorf("no router answers at %s (--%s): %s", c.base(), c.flag, e.Message())
 	case e.Code() == connect.CodeUnimplemented, e.Code() == connect.CodeUnknown:
-		return fmt.Errorf("what answers at %s (--%s) is not the right port of a router", c.base(), c.flag)
+		return fmt.Errorf("what answers at %s (--%s) is not %s", c.base(), c.flag, ports[c.flag])
 	}
 	return errors.New(e.Message())
 }
 
-// show prints an answer: as JSON, or as the table that draw makes.
-func (c *call) show(answer proto.Message, draw func(t *table)) error {
+// ports are what the flags name.
+var ports = map[string]string{
+	"admin":  "the admin port of a router (admin_listen, 9090 unless configured)",
+	"router": "the port of a router that takes requests (listen, 8080 unless configured)",
+}
+
+// flagsOf are the flags by which fields are set that an error may begin with.
+var flagsOf = map[string]string{
+	"prompt.original.body":  "--file",
+	"prompt.original.path":  "--path",
+	"tenant_id":             "--tenant",
+	"pool":                  "--pool",
+	"since":                 "--since",
+	"limit":                 "--count",
+	"lease":                 "--lease",
+	"rank":                  "--rank",
+	"weight":                "--weight",
+	"prefix_length":         "--prefix-length",
+	"concurrency_threshold": "--concurrency-threshold",
+	"min_match_ratio":       "--min-match-ratio",
+	"w":                     "--w",
+}
+
+// inFlags is what a router says of a field in words of the command line.
+func inFlags(message string) string {
+	message = strings.TrimPrefix(message, "config: ")
+	field, rest, found := strings.Cut(message, ": ")
+	if flag := flagsOf[field]; found && flag != "" {
+		return flag + ": " + rest
+	}
+	return message
+}
+
+// show prints an answer: as JSON, or for people, as draw does.
+func (c *call) show(answer proto.Message, draw func(w io.Writer)) error {
 	if c.output == "json" {
 		return c.json(answer, protojson.MarshalOptions{Multiline: true, EmitUnpopulated: true})
 	}
-	t := &table{tabwriter.NewWriter(c.cmd.OutOrStdout(), 0, 0, 2, ' ', 0)}
-	draw(t)
-	return t.w.Flush()
+	var text strings.Builder
+	draw(&text)
+	_, err := io.WriteString(c.cmd.OutOrStdout(), text.String())
+	return err
 }
 
 func (c *call) json(answer proto.Message, o protojson.MarshalOptions) error {
@@ -122,35 +161,5 @@ func (c *call) json(answer proto.Message, o protojson.MarshalOptions) error {
 
 // say prints a line for people; programs get the answer.
 func (c *call) say(answer proto.Message, format string, args ...any) error {
-	return c.show(answer, func(t *table) { fmt.Fprintf(t.w, format+"\n", args...) })
-}
-
-// table is rows of cells that line up.
-type table struct{ w *tabwriter.Writer }
-
-// row adds a row.
-func (t *table) row(cells ...any) {
-	for i, cell := range cells {
-		if i > 0 {
-			io.WriteString(t.w, "\t")
-		}
-		fmt.Fprint(t.w, cell)
-	}
-	io.WriteString(t.w, "\n")
-}
-
-// percent is a part of a whole, "-" where there is no whole.
-func percent(part, whole uint64) string {
-	if whole == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
-}
-
-// orDash is a text, "-" where it is empty.
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return c.show(answer, func(w io.Writer) { fmt.Fprintf(w, format+"\n", args...) })
 }

@@ -119,20 +119,21 @@ func TestCommands(t *testing.T) {
 		line string
 		want []string // regular expressions of lines
 	}{
-		{"status --admin @", []string{`^POOL +BACKEND +STATE`, `^chat +gpu-1:8000 +up +0/128 +0 +- +- +1 +- +-$`, `gpu-2:8000 .* 2 `}},
+		{"status --admin @", []string{`^BACKEND +STATE +IN FLIGHT +QUEUED +WEIGHT +MODELS$`, `^gpu-1:8000 +up +0/128 +0 +1 +-$`, `^gpu-2:8000 .* 2 `}},
 		{"backends ls --pool chat --admin @", []string{`gpu-1:8000 +up`}},
 		{"backends drain gpu-1:8000 --admin @", []string{`^gpu-1:8000 drains, 0 in flight$`}},
 		{"backends undrain gpu-1:8000 --admin @", []string{`^gpu-1:8000 takes requests$`}},
 		{"backends add http://gpu-3:8000 --rank 1 --lease 1m --concurrency-threshold 9 --admin @", []string{`^gpu-3:8000#1 is registered until `}},
-		{"explain --file " + file + " --router @", []string{`^m → gpu-`, `^pool chat, PREFIX_AWARE, prompt of about \d+ tokens, 4 blocks$`, `^1 +gpu-\d:8000 +up +0 +0 +0 +0/128 +\d+ +no_match$`, `^2 +gpu`}},
+		{"explain --file " + file + " --router @", []string{`^m → gpu-`, `^pool chat, PREFIX_AWARE, prompt of about \d+ tokens, 4 blocks$`, `^1 +gpu-\d:8000 +0 +0 +0 +0/128 +\d+ +no_match$`, `^2 +gpu.* last one left$`}},
 		{"hits --admin @", []string{`^POOL +HIT RATE`, `^chat +75.0 % +1000 .* 600$`}},
-		{"hits --by backend --admin @", []string{`^chat +gpu-1:8000 +75.0 %`}},
-		{"hits --by cause --admin @", []string{`^chat +200 +20.0 % +no reuse`, `^chat +0 +0.0 % +overflow`}},
-		{"strategy get --admin @", []string{`^chat +strategy +PREFIX_AWARE +configuration$`, `^chat +prefix_length +default +`, `^chat +w +2 +`}},
+		{"hits --by backend --admin @", []string{`^gpu-1:8000 +75.0 %`, `^since .* ago$`}},
+		{"hits --by cause --admin @", []string{`^ +200 +20.0 % +no reuse`, `^ +0 +0.0 % +overflow`}},
+		{"strategy get --admin @", []string{`^strategy +PREFIX_AWARE +configuration$`, `^prefix_length +default +`, `^w +2 +`}},
 		{"strategy set RANDOM --prefix-length 2048 --w 3 --admin @", []string{`^strategy +PREFIX_AWARE +RANDOM$`, `^prefix_length +default +2048$`, `^w +2 +3$`, `^This lasts until the router ends`}},
 		{"strategy reset --pool chat --admin @", []string{`^strategy +PREFIX_AWARE +PREFIX_AWARE$`}},
-		{"decisions --admin @", []string{`chat +gpu-2:8000 +longest_match +success +120ms +1s +512 +640 +700$`}},
-		{"index stats --admin @", []string{`^chat +gpu-1:8000 +0 +\d+ +0.0 % +0 +256 +-$`}},
+		{"decisions --admin @", []string{`^[0-9:]+ +gpu-2:8000 +longest_match +success +120ms +1s +512 +640/700$`}},
+		{"index stats --admin @", []string{`^BACKEND +BLOCKS +CAPACITY +FULL +EVICTED$`, `^gpu-1:8000 +0 +\d+ +0.0 % +0$`}},
+		{"hits --since 10m --admin @", []string{`^chat +75.0 %`}},
 	} {
 		t.Run(tc.line[:min(len(tc.line), 24)], func(t *testing.T) {
 			c := newConsole(t)
@@ -181,7 +182,13 @@ func TestMistakes(t *testing.T) {
 		"backends add http://x:1 --lease 2h --admin @":     "lease: 2h",
 		"explain --router @":                               "--file is missing",
 		"explain --file /no/such --router @":               "--file: open /no/such",
-		"decisions -n 20000 --admin @":                     "limit: 20000",
+		"decisions -n 20000 --admin @":                     "--count: 20000",
+		"decisions -n 0 --admin @":                         "--count: 0",
+		"hits --since 25h --admin @":                       "--since: 25h",
+		"strategy set --w 9 --admin @":                     "--w: 9 is not",
+		"explain --file /dev/null --router @":              "--file: request body is empty",
+		"status --admin ftp://x":                           "--admin: \"ftp://x\"",
+		"status --admin http://":                           "--admin: \"http://\"",
 		"backends add http://x --concurrency-threshold -1": "--concurrency-threshold",
 	} {
 		_, err := c.run(t.Context(), strings.Fields(line)...)
@@ -194,8 +201,9 @@ func TestMistakes(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for line, want := range map[string]string{
-		"status --admin " + gone.URL:      "no router answers at " + gone.URL + " (--admin)",
-		"status --admin " + notRouter.URL: "is not the right port of a router",
+		"status --admin " + gone.URL:                               "no router answers at " + gone.URL + " (--admin)",
+		"status --admin " + notRouter.URL:                          "(--admin) is not the admin port of a router",
+		"explain --file " + body(t) + " --router " + notRouter.URL: "(--router) is not the port of a router that takes requests",
 	} {
 		_, err := c.run(t.Context(), strings.Fields(line)...)
 		if _, usage := errors.AsType[*cli.UsageError](err); err == nil || usage || !strings.Contains(err.Error(), want) {

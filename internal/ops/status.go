@@ -24,12 +24,16 @@ func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the backends of a running router, their state and load",
+		Long: `Show the backends of a running router: their state; requests in flight, of all routers,
+and how many there may be; tokens that are still to be prefilled; what their engines
+said when they were last scraped, requests that run + wait and the part of the KV cache
+in use; weight, models and lease. Columns in which there is nothing to see are left out.`,
 		Example: `  warmroute status
   warmroute status --watch --admin http://router:9090`,
 		Args: cli.NoArgs,
 	}
 	c := withAdmin(cmd)
-	cmd.Flags().StringVar(&pool, "pool", "", "only the pool `NAME`")
+	c.poolFlag(&pool, "only the pool `NAME`")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "draw it again every 2 s until interrupted")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := c.check(); err != nil {
@@ -72,12 +76,18 @@ func (c *call) listBackends(pool string) error {
 	if err != nil {
 		return c.failed(err)
 	}
-	return c.show(out, func(t *table) {
-		t.row("POOL", "BACKEND", "STATE", "IN FLIGHT", "QUEUED", "ENGINE", "KV", "WEIGHT", "MODELS", "LEASE")
+	return c.show(out, func(w io.Writer) {
+		t := newTable(
+			text("POOL").ifSeveral(), text("BACKEND"), text("STATE"), number("IN FLIGHT"), number("QUEUED"), text("ENGINE").unless("-"),
+			number("KV").unless("-"), number("WEIGHT").unless("1"), text("MODELS"), number("LEASE").unless("-"),
+		)
 		for _, b := range out.GetBackends() {
-			t.row(b.GetPool(), b.GetId(), b.GetState(), fmt.Sprintf("%d/%d", b.GetInFlight(), b.GetLimit()), b.GetQueuedTokens(),
-				engine(b), usage(b), b.GetWeight(), orDash(strings.Join(b.GetModels(), ",")), lease(b))
+			t.row(
+				b.GetPool(), b.GetId(), b.GetState(), fmt.Sprintf("%d/%d", b.GetInFlight(), b.GetLimit()), b.GetQueuedTokens(),
+				engine(b), usage(b), b.GetWeight(), orDash(strings.Join(b.GetModels(), ",")), lease(b),
+			)
 		}
+		t.write(w)
 	})
 }
 

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ func newGetStrategy() *cobra.Command {
 	var pool string
 	cmd := &cobra.Command{Use: "get", Short: "Show how pools are routed", Args: cli.NoArgs}
 	c := withAdmin(cmd)
-	cmd.Flags().StringVar(&pool, "pool", "", "only the pool `NAME`")
+	c.poolFlag(&pool, "only the pool `NAME`")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if err := c.check(); err != nil {
 			return err
@@ -30,8 +31,8 @@ func newGetStrategy() *cobra.Command {
 		if err != nil {
 			return c.failed(err)
 		}
-		return c.show(out, func(t *table) {
-			t.row("POOL", "SETTING", "VALUE", "FROM")
+		return c.show(out, func(w io.Writer) {
+			t := newTable(text("POOL").ifSeveral(), text("SETTING"), text("VALUE"), text("FROM"))
 			for _, p := range out.GetPools() {
 				now, changed := settings(p.GetConfig()), settings(p.GetChanged())
 				for i, one := range now {
@@ -42,6 +43,7 @@ func newGetStrategy() *cobra.Command {
 					t.row(p.GetPool(), one.name, one.value, from)
 				}
 			}
+			t.write(w)
 		})
 	}
 	return cmd
@@ -53,20 +55,20 @@ type setting struct{ name, value string }
 
 // settings are how a pool is routed, always the same ones.
 func settings(c *v1.RoutingConfig) []setting {
-	length := text(c.PrefixLength)
+	length := valueOf(c.PrefixLength)
 	if length == "0" {
 		length = "default"
 	}
 	return []setting{
 		{"strategy", c.GetStrategy()},
 		{"prefix_length", length},
-		{"concurrency_threshold", text(c.ConcurrencyThreshold)},
-		{"min_match_ratio", text(c.MinMatchRatio)},
-		{"w", text(c.W)},
+		{"concurrency_threshold", valueOf(c.ConcurrencyThreshold)},
+		{"min_match_ratio", valueOf(c.MinMatchRatio)},
+		{"w", valueOf(c.W)},
 	}
 }
 
-func text[T any](value *T) string {
+func valueOf[T any](value *T) string {
 	if value == nil {
 		return ""
 	}
@@ -96,8 +98,9 @@ the router ends. The strategies are ` + strings.Join(router.Strategies(), ",\n")
 		},
 	}
 	c := withAdmin(cmd)
+	cli.CompleteArg(cmd, strategies)
 	flags := cmd.Flags()
-	flags.StringVar(&pool, "pool", "", "change the pool `NAME`")
+	c.poolFlag(&pool, "change the pool `NAME`")
 	flags.Uint32Var(&length, "prefix-length", 0, "hash up to `N` characters of a prompt; 0 is the strategy's default")
 	flags.Uint32Var(&threshold, "concurrency-threshold", 0, "take another backend at `N` requests in flight")
 	flags.Float64Var(&ratio, "min-match-ratio", 0, "a holder has at least the part `R` of a prompt")
@@ -135,7 +138,7 @@ func newResetStrategy() *cobra.Command {
 		Args:  cli.NoArgs,
 	}
 	c := withAdmin(cmd)
-	cmd.Flags().StringVar(&pool, "pool", "", "change the pool `NAME`")
+	c.poolFlag(&pool, "change the pool `NAME`")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		return c.setRouting(&v1.SetRoutingConfigRequest{Pool: pool, Reset_: true})
 	}
@@ -151,16 +154,18 @@ func (c *call) setRouting(in *v1.SetRoutingConfigRequest) error {
 	if err != nil {
 		return c.failed(err)
 	}
-	return c.show(out, func(t *table) {
-		t.row("SETTING", "BEFORE", "NOW")
+	return c.show(out, func(w io.Writer) {
+		t := newTable(text("SETTING"), text("BEFORE"), text("NOW"))
 		before := settings(out.GetBefore())
 		for i, now := range settings(out.GetConfig()) {
 			t.row(now.name, before[i].value, now.value)
 		}
-		lasts := "This lasts until the router ends: it shares no Redis with others."
-		if out.GetShared() {
-			lasts = "All routers that share Redis follow, and those that start later."
+		t.write(w)
+		switch {
+		case out.GetShared():
+			fmt.Fprint(w, "\nAll routers that share Redis follow, and those that start later.\n")
+		case !in.GetReset_():
+			fmt.Fprint(w, "\nThis lasts until the router ends: it shares no Redis with others.\n")
 		}
-		fmt.Fprintf(t.w, "\n%s\n", lasts)
 	})
 }

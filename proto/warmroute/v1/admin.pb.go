@@ -1096,7 +1096,9 @@ func (x *SetRoutingConfigResponse) GetShared() bool {
 type GetHitReportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this pool. Empty: all pools.
-	Pool          string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Only what was answered so long ago or later, 1 min–24 h. Absent: since the process started.
+	Since         *durationpb.Duration `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1138,11 +1140,21 @@ func (x *GetHitReportRequest) GetPool() string {
 	return ""
 }
 
+func (x *GetHitReportRequest) GetSince() *durationpb.Duration {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // GetHitReportResponse says where prompt tokens went.
 type GetHitReportResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The pools, in the order of the configuration.
-	Pools         []*PoolHits `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
+	Pools []*PoolHits `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
+	// The moment from which on answers are counted: up to a minute before what was asked for, or 15 minutes beyond an
+	// hour, and not before the process started.
+	From          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1180,6 +1192,13 @@ func (*GetHitReportResponse) Descriptor() ([]byte, []int) {
 func (x *GetHitReportResponse) GetPools() []*PoolHits {
 	if x != nil {
 		return x.Pools
+	}
+	return nil
+}
+
+func (x *GetHitReportResponse) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
 	}
 	return nil
 }
@@ -2124,11 +2143,13 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\x18SetRoutingConfigResponse\x123\n" +
 	"\x06before\x18\x01 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06before\x123\n" +
 	"\x06config\x18\x02 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06config\x12\x16\n" +
-	"\x06shared\x18\x03 \x01(\bR\x06shared\")\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\"Z\n" +
 	"\x13GetHitReportRequest\x12\x12\n" +
-	"\x04pool\x18\x01 \x01(\tR\x04pool\"D\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12/\n" +
+	"\x05since\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05since\"t\n" +
 	"\x14GetHitReportResponse\x12,\n" +
-	"\x05pools\x18\x01 \x03(\v2\x16.warmroute.v1.PoolHitsR\x05pools\"\x7f\n" +
+	"\x05pools\x18\x01 \x03(\v2\x16.warmroute.v1.PoolHitsR\x05pools\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\"\x7f\n" +
 	"\bPoolHits\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12(\n" +
 	"\x05total\x18\x02 \x01(\v2\x12.warmroute.v1.HitsR\x05total\x125\n" +
@@ -2268,45 +2289,47 @@ var file_warmroute_v1_admin_proto_depIdxs = []int32{
 	11, // 7: warmroute.v1.SetRoutingConfigRequest.config:type_name -> warmroute.v1.RoutingConfig
 	11, // 8: warmroute.v1.SetRoutingConfigResponse.before:type_name -> warmroute.v1.RoutingConfig
 	11, // 9: warmroute.v1.SetRoutingConfigResponse.config:type_name -> warmroute.v1.RoutingConfig
-	19, // 10: warmroute.v1.GetHitReportResponse.pools:type_name -> warmroute.v1.PoolHits
-	21, // 11: warmroute.v1.PoolHits.total:type_name -> warmroute.v1.Hits
-	20, // 12: warmroute.v1.PoolHits.backends:type_name -> warmroute.v1.BackendHits
-	21, // 13: warmroute.v1.BackendHits.hits:type_name -> warmroute.v1.Hits
-	24, // 14: warmroute.v1.GetIndexStatsResponse.backends:type_name -> warmroute.v1.IndexStats
-	30, // 15: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
-	29, // 16: warmroute.v1.ListDecisionsResponse.decisions:type_name -> warmroute.v1.DecisionRecord
-	29, // 17: warmroute.v1.WatchDecisionsResponse.decision:type_name -> warmroute.v1.DecisionRecord
-	30, // 18: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
-	31, // 19: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
-	31, // 20: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
-	32, // 21: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
-	0,  // 22: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
-	3,  // 23: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
-	5,  // 24: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
-	7,  // 25: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
-	9,  // 26: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
-	13, // 27: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
-	15, // 28: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
-	17, // 29: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
-	22, // 30: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
-	25, // 31: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
-	27, // 32: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
-	1,  // 33: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
-	4,  // 34: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
-	6,  // 35: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
-	8,  // 36: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
-	10, // 37: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
-	14, // 38: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
-	16, // 39: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
-	18, // 40: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
-	23, // 41: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
-	26, // 42: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
-	28, // 43: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
-	33, // [33:44] is the sub-list for method output_type
-	22, // [22:33] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	31, // 10: warmroute.v1.GetHitReportRequest.since:type_name -> google.protobuf.Duration
+	19, // 11: warmroute.v1.GetHitReportResponse.pools:type_name -> warmroute.v1.PoolHits
+	30, // 12: warmroute.v1.GetHitReportResponse.from:type_name -> google.protobuf.Timestamp
+	21, // 13: warmroute.v1.PoolHits.total:type_name -> warmroute.v1.Hits
+	20, // 14: warmroute.v1.PoolHits.backends:type_name -> warmroute.v1.BackendHits
+	21, // 15: warmroute.v1.BackendHits.hits:type_name -> warmroute.v1.Hits
+	24, // 16: warmroute.v1.GetIndexStatsResponse.backends:type_name -> warmroute.v1.IndexStats
+	30, // 17: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
+	29, // 18: warmroute.v1.ListDecisionsResponse.decisions:type_name -> warmroute.v1.DecisionRecord
+	29, // 19: warmroute.v1.WatchDecisionsResponse.decision:type_name -> warmroute.v1.DecisionRecord
+	30, // 20: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
+	31, // 21: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
+	31, // 22: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
+	32, // 23: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
+	0,  // 24: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
+	3,  // 25: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
+	5,  // 26: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
+	7,  // 27: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
+	9,  // 28: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
+	13, // 29: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
+	15, // 30: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
+	17, // 31: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
+	22, // 32: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
+	25, // 33: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
+	27, // 34: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
+	1,  // 35: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
+	4,  // 36: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
+	6,  // 37: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
+	8,  // 38: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
+	10, // 39: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
+	14, // 40: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
+	16, // 41: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
+	18, // 42: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
+	23, // 43: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
+	26, // 44: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
+	28, // 45: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
+	35, // [35:46] is the sub-list for method output_type
+	24, // [24:35] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_warmroute_v1_admin_proto_init() }

@@ -86,7 +86,8 @@ type AdminServiceClient interface {
 	// routers share Redis, all of them follow within some two seconds, those that start later too, and of changes to one
 	// field the latest counts. Otherwise the change lasts until the process ends.
 	SetRoutingConfig(context.Context, *v1.SetRoutingConfigRequest) (*v1.SetRoutingConfigResponse, error)
-	// GetHitReport says what became of the prompt tokens of all answered requests since the process started.
+	// GetHitReport says what became of the prompt tokens of answered requests, of all since the process started or of those
+	// of late.
 	GetHitReport(context.Context, *v1.GetHitReportRequest) (*v1.GetHitReportResponse, error)
 	// GetIndexStats says what the index holds.
 	GetIndexStats(context.Context, *v1.GetIndexStatsRequest) (*v1.GetIndexStatsResponse, error)
@@ -309,7 +310,8 @@ type AdminServiceHandler interface {
 	// routers share Redis, all of them follow within some two seconds, those that start later too, and of changes to one
 	// field the latest counts. Otherwise the change lasts until the process ends.
 	SetRoutingConfig(context.Context, *v1.SetRoutingConfigRequest) (*v1.SetRoutingConfigResponse, error)
-	// GetHitReport says what became of the prompt tokens of all answered requests since the process started.
+	// GetHitReport says what became of the prompt tokens of answered requests, of all since the process started or of those
+	// of late.
 	GetHitReport(context.Context, *v1.GetHitReportRequest) (*v1.GetHitReportResponse, error)
 	// GetIndexStats says what the index holds.
 	GetIndexStats(context.Context, *v1.GetIndexStatsRequest) (*v1.GetIndexStatsResponse, error)
