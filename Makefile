@@ -26,6 +26,8 @@ FUZZTIME ?= 2000x
 BENCH ?= .
 COUNT ?= 1
 BASE ?= main
+PROTO_BASE ?= HEAD
+PUBLISHED := proto/warmroute/v1/published.txt
 
 # Coverage counts the product's own packages; programs are run by the end-to-end tests as processes.
 COVER_TOTAL ?= 80
@@ -145,7 +147,7 @@ bench-compare: | out ## Run the benchmarks of another revision and of this one, 
 ## Checking
 
 .PHONY: lint
-lint: vet check-format check-fix staticcheck ## Run go vet, gofumpt, go fix and staticcheck
+lint: vet check-format check-fix staticcheck proto-breaking ## Run go vet, gofumpt, go fix and staticcheck
 
 .PHONY: vet
 vet:
@@ -189,6 +191,13 @@ proto-lint: ## Check the style of proto/, and that nothing published changed its
 	buf lint proto
 	buf format -d --exit-code proto
 	@if git cat-file -e '$(BASE):proto/buf.yaml' 2>/dev/null; then buf breaking proto --against '.git#ref=$(BASE),subdir=proto'; fi
+
+# What was published keeps its name, number and type: lines may be added to the list, none may go.
+.PHONY: proto-breaking
+proto-breaking: ## Fail where the RPC interface breaks callers of the last commit (PROTO_BASE=main)
+	@was="$$(git show '$(PROTO_BASE):$(PUBLISHED)' 2>/dev/null || :)"; \
+	lost="$$(LC_ALL=C comm -23 <(LC_ALL=C sort <<<"$$was") <(LC_ALL=C sort $(PUBLISHED)))"; \
+	test -z "$$lost" || { echo 'the RPC interface has lost what $(PROTO_BASE) published:'; echo "$$lost"; exit 1; } >&2
 
 .PHONY: tidy
 tidy: ## Tidy every go.mod

@@ -92,6 +92,39 @@ func TestRoutersFollowWhatIsSet(t *testing.T) {
 	other.routedBy("PREFIX_AWARE", 140)
 }
 
+// TestRPC01RedisHangs: while Redis hangs, callers with short deadlines get their decisions,
+// and operators' changes hold.
+func TestRPC01RedisHangs(t *testing.T) {
+	redis := redistest.Start(t)
+	s := start(t, func(c *config.Config) { c.Redis.Addresses = []string{redis.Addr} }, map[string]http.Handler{"b1:8000": &engine{}})
+	s.setRouting(`{"config":{"concurrencyThreshold":50}}`)
+	deadline := time.Now().Add(30 * time.Second)
+	for redis.Do("EXISTS", "warmroute:settings:{default}").(int64) == 0 { // it is connected, and has written
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not connect; log:\n%s", s.log.String())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	redis.Stop()
+	defer redis.Continue()
+	const call, body = "http://" + dataAddr + "/warmroute.v1.RoutingService/Route", `{"prompt":{"model":"m","text":"hello"}}`
+	decided := 0
+	for range 20 {
+		status, _, answer := s.request(http.MethodPost, call, body, "Content-Type", "application/json", "Connect-Timeout-Ms", "50")
+		switch {
+		case status == http.StatusOK && strings.Contains(answer, `"decisionId"`):
+			decided++
+		case !strings.Contains(answer, `"deadline_exceeded"`): // the machine may be busy
+			t.Errorf("while Redis hangs: %d %s", status, answer)
+		}
+	}
+	if decided < 10 {
+		t.Errorf("%d of 20 calls got a decision within 50 ms", decided)
+	}
+	s.setRouting(`{"config":{"strategy":"RANDOM"}}`)
+	s.routedBy("RANDOM", 50)
+}
+
 // TestWhatIsSetWithoutRedis holds until the process ends.
 func TestWhatIsSetWithoutRedis(t *testing.T) {
 	s := start(t, nil, map[string]http.Handler{"b1:8000": &engine{}})

@@ -14,7 +14,7 @@ import (
 // withoutRedis configures a Redis that nobody listens for.
 func withoutRedis(c *config.Config) { c.Redis.Addresses = []string{"127.0.0.1:1"} }
 
-// TestRD01RedisIsAway: a router whose Redis is not there starts, serves, says so, and is
+// TestRD01RedisIsAway: OB-06 too: a router whose Redis is not there starts, serves, says so, and is
 // ready all the same.
 func TestRD01RedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,3 +7,4 @@
 package warmroutev1
 
 //go:generate sh ../../generate.sh
+//go:generate go test -count=1 -run=^TestPublished$ . -update
