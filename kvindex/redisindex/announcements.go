@@ -7,13 +7,12 @@ import (
 )
 
 // announcements are what must be told to other routers and is never dropped: of each
-// backend there is at most one of a kind.
+// backend there is at most one.
 type announcements struct {
 	wake chan struct{}
 
 	mu       sync.Mutex
 	horizons map[*backend]kvindex.Stamp
-	drops    map[*backend]kvindex.Stamp // when each was dropped
 	// lostSince is the last use of the oldest use that will never be written; 0: none.
 	lostSince kvindex.Stamp
 }
@@ -29,25 +28,20 @@ func (a *announcements) move(b *backend, horizon kvindex.Stamp) {
 	signal(a.wake)
 }
 
-// drop says that a backend was dropped.
-func (a *announcements) drop(b *backend, at kvindex.Stamp) {
+// take returns what is to be told.
+func (a *announcements) take() (horizons map[*backend]kvindex.Stamp) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.drops == nil {
-		a.drops = make(map[*backend]kvindex.Stamp)
-	}
-	a.drops[b] = at
-	delete(a.horizons, b)
-	signal(a.wake)
+	horizons = a.horizons
+	a.horizons = nil
+	return horizons
 }
 
-// take returns what is to be told.
-func (a *announcements) take() (horizons, drops map[*backend]kvindex.Stamp) {
+// forget lets go of a backend that was dropped.
+func (a *announcements) forget(b *backend) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	horizons, drops = a.horizons, a.drops
-	a.horizons, a.drops = nil, nil
-	return horizons, drops
+	delete(a.horizons, b)
 }
 
 // lose notes that a use will never be written.

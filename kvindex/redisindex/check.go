@@ -37,7 +37,7 @@ func Check(ctx context.Context, c Config) (Server, error) {
 	n := newNames(c.Namespace)
 	var found Server
 	clock := newClock(c.Now)
-	if err := clock.measure(ctx, client, n.backends()); err != nil {
+	if _, err := clock.measure(ctx, client, n.backends()); err != nil {
 		return found, c.explain("connecting", err)
 	}
 	found.ClockOffset, _ = clock.offset()

@@ -14,9 +14,15 @@ import (
 // server. A float64, which scores of sorted sets are, holds it exactly.
 type moment int64
 
-// future is how far a moment may lie ahead and still be true: no two measurements of the
-// clock agree.
-const future = time.Minute
+const (
+	// future is how far a moment may lie ahead and still be true: no two measurements of the
+	// clock agree.
+	future = 5 * time.Second
+	// clockStep is by how much a measurement differs at least from what was expected where
+	// the server's clock was set, or another server has taken its place: measurements are
+	// never that bad, and clocks do not drift that much from one to the next.
+	clockStep = time.Second
+)
 
 // maxMoment bounds what is taken for a moment: the largest number up to which a float64
 // holds all whole ones.
@@ -62,42 +68,60 @@ const (
 	maxMeasurement = time.Minute
 )
 
-// measure asks Redis for the time; only one goroutine does. In a cluster it is the node of
+// measure asks Redis for the time; only one goroutine does. It returns by how much fleet time
+// has jumped, mostly 0. In a cluster it is the node of
 // one key that is asked, always the same, since nodes have clocks of their own; while that
 // is away at the start, any other.
-func (c *clock) measure(ctx context.Context, client redis.UniversalClient, key string) error {
+func (c *clock) measure(ctx context.Context, client redis.UniversalClient, key string) (step time.Duration, err error) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
 		return c.ask(ctx, client)
 	}
 	primary, err := cluster.MasterForKey(ctx, key)
 	if err == nil {
-		err = c.ask(ctx, primary)
+		step, err = c.ask(ctx, primary)
 	}
 	if err != nil && c.measured.Load() == nil {
-		err = c.ask(ctx, client)
+		step, err = c.ask(ctx, client)
 	}
-	return err
+	return step, err
 }
 
 // ask asks one server.
-func (c *clock) ask(ctx context.Context, server redis.Cmdable) error {
+func (c *clock) ask(ctx context.Context, server redis.Cmdable) (step time.Duration, err error) {
 	asked := c.now()
 	at, err := server.Time(ctx).Result()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	answered := c.now()
 	took := answered.Sub(asked)
-	last := c.measured.Load()
-	if last == nil || took <= slowAnswer || answered.Sub(last.local) > maxMeasurement {
-		c.measured.Store(&measurement{local: answered, fleet: at.Add(took / 2)})
+	last, found := c.measured.Load(), &measurement{local: answered, fleet: at.Add(took / 2)}
+	if last != nil {
+		step = last.step(found)
+	}
+	if last == nil || step != 0 || took <= slowAnswer || answered.Sub(last.local) > maxMeasurement {
+		c.measured.Store(found)
 	}
 	if last == nil {
 		close(c.ready)
 	}
-	return nil
+	return step, nil
 }
+
+// step is by how much fleet time has jumped since, 0 where that is little. It has not where
+// this machine slept, and its wall clock went on while its monotonic one did not.
+func (m *measurement) step(found *measurement) time.Duration {
+	step := found.fleet.Sub(m.at(found.local))
+	slept := found.fleet.Sub(m.fleet) - found.local.Round(0).Sub(m.local.Round(0))
+	if min(step.Abs(), slept.Abs()) < clockStep {
+		return 0
+	}
+	return step
+}
+
+// at is fleet time when this machine's clock shows something.
+func (m *measurement) at(local time.Time) time.Time { return m.fleet.Add(local.Sub(m.local)) }
 
 // offset is what has to be added to this machine's wall clock; ok is false before the
 // first measurement.
@@ -107,8 +131,7 @@ func (c *clock) offset() (offset time.Duration, ok bool) {
 		return 0, false
 	}
 	now := c.now()
-	fleet := m.fleet.Add(now.Sub(m.local))
-	return time.Duration(fleet.UnixNano() - now.UnixNano()), true
+	return time.Duration(m.at(now).UnixNano() - now.UnixNano()), true
 }
 
 // fleetNow is the moment; 0 before the first measurement.
@@ -117,7 +140,7 @@ func (c *clock) fleetNow() moment {
 	if m == nil {
 		return 0
 	}
-	return moment(m.fleet.Add(c.now().Sub(m.local)).UnixMicro())
+	return moment(m.at(c.now()).UnixMicro())
 }
 
 // conversion turns stamps of this machine's clock into moments of the fleet and back, all

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -24,8 +25,26 @@ func (x *Index) usable(ctx context.Context, key string, err error) error {
 	if removed {
 		x.counts.replaced.Add(1)
 		x.config.Logger.Warn("redis: something else was kept under a key of ours; it is removed", slog.String("key", key))
+		x.repair(key)
 	}
 	return errors.Join(err, failure)
+}
+
+// repair has what this router knows written again to a key of ours that was somebody else's,
+// with a time to live.
+func (x *Index) repair(key string) {
+	x.unlisted.Store(true) // what the backends are, their horizons, and what was trimmed
+	for _, p := range x.allPools() {
+		if key == p.stream {
+			p.renewed.forget()
+		}
+	}
+	for _, b := range x.all() {
+		if shard := slices.Index(b.sets[:], key); shard >= 0 {
+			b.renewed[shard].forget()
+			x.tasks.add(b, task{rewrite: true})
+		}
+	}
 }
 
 // removeForeign removes a key if it is not of the type that it should be. Between the look

@@ -13,8 +13,8 @@ type gathered struct {
 	scores map[kvindex.Key]moment
 	// chains are what other routers are told, oldest first.
 	chains []chain
-	// since is the oldest use among them, without promises; 0: none.
-	since kvindex.Stamp
+	// uses are those that its sets are to have, newest first.
+	uses []use
 }
 
 // scoreOf is the last use of a block as its set keeps it. Tails are older than heads, by a
@@ -40,7 +40,6 @@ func gather(uses []use, clock conversion) map[*backend]*gathered {
 			g.chains = append(g.chains, chain{backend: u.backend.label, last: clock.fleet(u.last), keys: u.keys, promise: u.promise})
 			continue
 		}
-		g.since = u.last
 		g.add(u, clock.fleet(u.last))
 	}
 	for _, g := range all {
@@ -55,6 +54,7 @@ func (g *gathered) add(u use, last moment) {
 	if _, covered := g.scores[u.keys[end]]; covered {
 		return
 	}
+	g.uses = append(g.uses, u)
 	g.chains = append(g.chains, chain{backend: u.backend.label, last: last, keys: u.keys})
 	for i := end; i >= 0; i-- {
 		if _, known := g.scores[u.keys[i]]; known {

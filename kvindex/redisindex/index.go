@@ -38,12 +38,14 @@ type Index struct {
 
 	holders atomic.Pointer[[]*backend] // by kvindex.Holder, nil where free; replaced whole
 
-	registering sync.Mutex // held by Add and Drop, which may take the memory long
+	unlisted    atomic.Bool // what the keeper lists is to be listed at its next turn
+	registering sync.Mutex  // held by Add and Drop, which may take the memory long
 
-	mu       sync.RWMutex // not to be held while anything waits, nor on the request path
-	pools    map[string]*pool
-	newPools chan struct{}           // has one element when there is a pool that is not followed yet
-	dropped  map[place]kvindex.Stamp // when backends were dropped that may come back
+	mu         sync.RWMutex // not to be held while anything waits, nor on the request path
+	pools      map[string]*pool
+	connecting chan struct{}       // has one element for each reader that connects
+	newPools   chan struct{}       // has one element when there is a pool that is not followed yet
+	dropped    map[place]departure // the backends that were dropped and may come back
 }
 
 var _ kvindex.Shared = (*Index)(nil)
@@ -55,12 +57,20 @@ type backend struct {
 	resident kvindex.Resident // what the memory has of it, and never of another one
 	home     *pool
 	sets     [shards]string // names of its keys
-	// born is when it was last dropped: what Redis knows from before is not its own.
-	born    kvindex.Stamp
+	// born is when this router dropped it last, until it is known whether another router has
+	// had it since; 0: it has never, or it is known. What is from before is not believed.
+	born    atomic.Int64    // a kvindex.Stamp
+	claimed atomic.Bool     // it may be listed as present: born is 0
 	horizon atomic.Int64    // the moment up to which nothing that Redis says of it is believed
 	trimmed atomic.Int64    // the moment up to which its sets were trimmed, as far as is known
 	gone    atomic.Bool     // it was dropped
 	renewed [shards]renewal // of its sets
+}
+
+// departure is that a backend was dropped here.
+type departure struct {
+	at      kvindex.Stamp
+	settled bool // it is known that another router has it, or its sets are gone
 }
 
 // pool is what the backends of one pool have in common.
@@ -70,16 +80,17 @@ type pool struct {
 	stream, horizons, trimmed, pins, epoch string
 
 	backends map[string]*backend // by label; guarded by Index.mu
+	empty    time.Time           // since when it has none; guarded by Index.mu
 	followed bool                // somebody reads its stream; guarded by Index.mu
 	known    string              // its epoch; the keeper's
 	noted    atomic.Bool         // what comes after a read of the sets will be read from the stream
 	newest   atomic.Int64        // the server's time of the last record written, in milliseconds
 	written  atomic.Int64        // this machine's time of the same, in nanoseconds
-	renewed  renewal             // of the stream
-	// pinsTrimmed is when this router last trimmed the pins.
-	pinsTrimmed renewal
-	told        uint64 // how many messages were made of it; the writer's
-	hearing     hearing
+	told     uint64              // how many messages were made of it; the writer's
+	hearing  hearing
+
+	renewed, horizonsRenewed, trimmedRenewed renewal // of the stream, and of the others
+	pinsTrimmed                              renewal // when this router last trimmed the pins
 }
 
 // New returns an index around a memory that nobody else changes. It does not connect
@@ -91,17 +102,18 @@ func New(c Config, memory *kvindex.Memory) (*Index, error) {
 	}
 	logClient(c)
 	x := &Index{
-		Memory:   memory,
-		config:   c,
-		names:    newNames(c.Namespace),
-		replica:  rand.Uint64(),
-		began:    c.Now(),
-		store:    newStore(c),
-		clock:    newClock(c.Now),
-		queue:    newQueue(),
-		pools:    make(map[string]*pool),
-		newPools: make(chan struct{}, 1),
-		dropped:  make(map[place]kvindex.Stamp),
+		Memory:     memory,
+		config:     c,
+		names:      newNames(c.Namespace),
+		replica:    rand.Uint64(),
+		began:      c.Now(),
+		store:      newStore(c),
+		clock:      newClock(c.Now),
+		queue:      newQueue(),
+		pools:      make(map[string]*pool),
+		newPools:   make(chan struct{}, 1),
+		connecting: make(chan struct{}, maxConnecting),
+		dropped:    make(map[place]departure),
 	}
 	x.holders.Store(new([]*backend))
 	x.fleet = alone{x}
@@ -126,8 +138,10 @@ func (x *Index) Add(name string) (kvindex.Holder, error) {
 	p := x.pool(at.pool)
 	b := &backend{
 		place: at, holder: h, resident: x.Memory.Resident(h), home: p,
-		sets: x.names.sets(at), born: x.dropped[at],
+		sets: x.names.sets(at),
 	}
+	b.born.Store(int64(x.dropped[at].at))
+	delete(x.dropped, at)
 	p.backends[at.label] = b
 	x.setHolder(h, b)
 	x.tasks.add(b, task{restore: true})
@@ -169,8 +183,8 @@ func (x *Index) setHolder(h kvindex.Holder, b *backend) {
 	x.holders.Store(&holders)
 }
 
-// Drop implements [kvindex.Index]. The backend is taken out of Redis as well, and other
-// routers forget what it held.
+// Drop implements [kvindex.Index]. Other routers may have the backend as before, and keep
+// what it holds; when none has it any more, it is taken out of Redis as well.
 func (x *Index) Drop(h kvindex.Holder) {
 	x.registering.Lock()
 	defer x.registering.Unlock()
@@ -182,18 +196,18 @@ func (x *Index) Drop(h kvindex.Holder) {
 
 // leave takes a backend out of everything but the memory.
 func (x *Index) leave(b *backend) {
-	now := kvindex.Stamp(x.config.Now().UnixNano())
+	now := x.config.Now()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	b.gone.Store(true)
 	x.setHolder(b.holder, nil)
 	delete(b.home.backends, b.label)
-	maps.DeleteFunc(x.dropped, func(_ place, at kvindex.Stamp) bool {
-		return at < now-kvindex.Stamp(x.config.TTL) // Redis has forgotten it by then
-	})
-	x.dropped[b.place] = now
+	if len(b.home.backends) == 0 {
+		b.home.empty = now
+	}
+	x.dropped[b.place] = departure{at: kvindex.Stamp(now.UnixNano())}
 	x.tasks.remove(b)
-	x.news.drop(b, now)
+	x.news.forget(b)
 }
 
 // Forget implements [kvindex.Index]. A horizon that is news is told to other routers.
@@ -261,7 +275,7 @@ func (x *Index) Publish(h kvindex.Holder, keys []kvindex.Key, now kvindex.Stamp,
 		return
 	}
 	x.counts.dropped.Add(1)
-	x.news.lose(now) // it is written from the memory once Redis is back
+	x.lose(b, []use{{backend: b, keys: keys, last: now}}) // it is written from the memory once there is room
 }
 
 // Run keeps the index and Redis alike until ctx ends. It returns nil. It can be called
@@ -293,10 +307,9 @@ func (x *Index) allPools() map[string]*pool {
 	return maps.Clone(x.pools)
 }
 
-// present reports whether there is a backend of that name now.
-func (x *Index) present(at place) bool {
+// of returns the pool's backends.
+func (x *Index) of(p *pool) []*backend {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	p := x.pools[at.pool]
-	return p != nil && p.backends[at.label] != nil
+	return slices.Collect(maps.Values(p.backends))
 }

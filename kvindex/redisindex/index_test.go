@@ -187,9 +187,57 @@ func TestHorizon(t *testing.T) {
 	}
 }
 
-// TestDrop: a backend that leaves takes its keys with it, and when it returns, nothing from
-// before is believed.
+// TestDrop: when the last router drops a backend, its keys go, and when it returns, nothing
+// from before is believed.
 func TestDrop(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := launch(t, server.Addr)
+	one := a.add("b1:80")
+	keys := prompt("p", 60)
+	a.see(one, keys)
+	a.awaitShared()
+	await(t, "it is written, and listed", func() bool {
+		return size(server, "b1:80") == 60 && server.Do("ZSCORE", "warmroute:1:backends", "pool b1:80") != nil
+	})
+	a.Drop(one)
+	again := a.add("b1:80")
+	a.awaitShared()
+	b := a.holder(again)
+	await(t, "it is known that nobody has had it meanwhile", func() bool { return b.claimed.Load() })
+	if got := a.depth(again, keys); got != 0 {
+		t.Errorf("a backend that returns is believed to hold %d blocks from before", got)
+	}
+	c := launch(t, server.Addr)
+	three := c.add("b1:80")
+	c.awaitShared()
+	if got := c.depth(three, keys); got != 0 {
+		t.Errorf("another router believes %d blocks from before", got)
+	}
+	a.see(again, keys)
+	c.awaitDepth(three, keys, 60)
+	c.stop()
+	await(t, "the other router is not heard any more", func() bool { return a.Status().Peers == 0 })
+	a.Drop(again)
+	await(t, "its sets are gone", func() bool { return size(server, "b1:80") == 0 })
+	if got := server.Do("ZSCORE", "warmroute:1:backends", "pool b1:80"); got != nil {
+		t.Errorf("it is still listed: %v", got)
+	}
+}
+
+// dropped makes it seem that a router has dropped a backend some time ago.
+func (r *replica) dropped(id string, ago time.Duration) {
+	at := placeOf("pool " + id + " http://" + id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.Index.dropped[at]
+	d.at -= kvindex.Stamp(ago)
+	r.Index.dropped[at] = d
+}
+
+// TestOneRouterDrops: what one router drops, the others have as before, in their memories and
+// in Redis, and so has that router when it comes back. When the last one drops it, it goes.
+func TestOneRouterDrops(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	a, b := launch(t, server.Addr), launch(t, server.Addr)
@@ -197,17 +245,42 @@ func TestDrop(t *testing.T) {
 	keys := prompt("p", 60)
 	a.see(one, keys)
 	b.awaitDepth(two, keys, 60)
-	a.Drop(one)
-	b.awaitDepth(two, keys, 0)
-	client := server.Client()
-	await(t, "its sets are gone", func() bool { return len(client.Keys(t.Context(), "*b1*").Val()) == 0 })
-	again := a.add("b1:80")
-	a.awaitShared()
-	if got := a.depth(again, keys); got != 0 {
-		t.Errorf("a backend that returns is believed to hold %d blocks from before", got)
+	await(t, "it is written", func() bool { return size(server, "b1:80") == 60 })
+	await(t, "they hear of each other", func() bool { return a.Status().Peers == 1 && b.Status().Peers == 1 })
+	await(t, "it is listed", func() bool { return server.Do("ZSCORE", "warmroute:1:backends", "pool b1:80") != nil })
+	settled := func(r *replica) func() bool {
+		return func() bool {
+			r.mu.RLock()
+			defer r.mu.RUnlock()
+			return r.Index.dropped[place{"pool", "b1:80", "b1:80"}].settled
+		}
 	}
-	a.see(again, keys)
-	b.awaitDepth(two, keys, 60)
+	a.Drop(one)
+	again := a.add("b1:80") // at once: it does not show yet whether the other one has it
+	a.see(again, prompt("meanwhile", 5))
+	b.awaitDepth(two, prompt("meanwhile", 5), 5)
+	a.Drop(again)
+	a.dropped("b1:80", departWait)
+	await(t, "the first router knows that the other one has it", settled(a))
+	if got := b.depth(two, keys); got != 60 {
+		t.Errorf("the other router has %d blocks left", got)
+	}
+	if got := size(server, "b1:80"); got != 65 {
+		t.Errorf("%d blocks are left in Redis", got)
+	}
+	again = a.add("b1:80")
+	a.awaitDepth(again, keys, 60)
+	a.Drop(again)
+	b.Drop(two)
+	// Nobody lists it any more. The first router looks as if the other one still did.
+	a.dropped("b1:80", departWait)
+	await(t, "the first router leaves it to the last", settled(a))
+	server.Do("ZADD", "warmroute:1:backends", time.Now().Add(-2*departWait).UnixMicro(), "pool b1:80")
+	b.dropped("b1:80", departWait)
+	await(t, "its sets are gone", func() bool { return size(server, "b1:80") == 0 })
+	await(t, "it is not listed any more", func() bool {
+		return server.Do("ZSCORE", "warmroute:1:backends", "pool b1:80") == nil
+	})
 }
 
 // TestNamespaces: fleets with namespaces of their own, and routers whose keys have another
@@ -229,7 +302,7 @@ func TestNamespaces(t *testing.T) {
 	if got := b.Status(); b.depth(two, keys) != 0 || got.Received+got.Ignored != 0 || got.Peers != 0 {
 		t.Errorf("another fleet's router heard of it: %+v", got)
 	}
-	a.Drop(one)
+	a.Forget(one, kvindex.Stamp(time.Now().UnixNano()))
 	c.awaitDepth(three, keys, 0)
 	if server.Do("ZCARD", later) != int64(1) {
 		t.Error("what belongs to another version is gone")

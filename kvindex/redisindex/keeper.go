@@ -5,8 +5,8 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,7 +15,7 @@ import (
 const (
 	// keepEvery is the keeper's pace, and setEvery how often the keepers of all routers look
 	// at each set.
-	keepEvery = 100 * time.Millisecond
+	keepEvery = 250 * time.Millisecond
 	setEvery  = 10 * time.Second
 	// clockEvery is how often the clocks are compared.
 	clockEvery = 10 * time.Second
@@ -24,8 +24,6 @@ const (
 	// maxStream bounds a stream's records, should the server's clock be set back, by which
 	// they age.
 	maxStream = 100_000
-	// listEvery is how often the backends are listed as present.
-	listEvery = 10 * time.Second
 )
 
 // keeper looks after what is in Redis: that nothing grows without bound, stays for ever,
@@ -84,17 +82,51 @@ func (k *keeper) turn(ctx context.Context) {
 	if due(&k.poolAt, poolEvery) && !k.lookAtPools(ctx) {
 		k.poolAt = time.Time{} // what comes back may have been emptied
 	}
-	if due(&k.listAt, listEvery) {
-		_ = k.list(ctx)
+	if k.unlisted.Swap(false) || due(&k.listAt, listEvery) {
+		if k.listAt = now; k.list(ctx) != nil {
+			k.unlisted.Store(true)
+		}
 	}
+	k.returned()
+	k.release(ctx)
 	k.shareSettings(ctx, now)
 	k.lookAtSets(ctx)
 }
 
 func (k *keeper) compareClocks(ctx context.Context) error {
 	return k.store.exchange(ctx, func(ctx context.Context, client redis.UniversalClient) error {
-		return k.clock.measure(ctx, client, k.names.backends())
+		step, err := k.clock.measure(ctx, client, k.names.backends())
+		if step != 0 {
+			k.stepped(step)
+		}
+		return err
 	})
+}
+
+// stepped takes in that fleet time has jumped: the server's clock was set, or after a failover
+// it is another one's. What this router knows in fleet time moves along, and what it has is
+// written anew. What is in Redis from before lies ahead, or is too old to be believed: what
+// lies ahead is removed, or nothing newer could take its place.
+func (k *keeper) stepped(by time.Duration) {
+	k.counts.steps.Add(1)
+	k.config.Logger.Warn("redis: the server's clock was set, or another server has taken its place; the index is written anew", slog.Duration("by", by))
+	for _, b := range k.all() {
+		shift(&b.horizon, by)
+		shift(&b.trimmed, by)
+		k.tasks.add(b, task{ahead: by < 0, rewrite: true})
+	}
+	k.settings.shift(by)
+	k.unlisted.Store(true)
+}
+
+// shift moves a moment, if there is one.
+func shift(v *atomic.Int64, by time.Duration) {
+	for {
+		known := v.Load()
+		if known == 0 || v.CompareAndSwap(known, max(int64(moment(known).after(by)), 1)) {
+			return
+		}
+	}
 }
 
 // lookAtPools finds out whether Redis was emptied: the epoch is gone then. What this
@@ -137,65 +169,12 @@ func (k *keeper) lookAtPools(ctx context.Context) bool {
 func (k *keeper) emptied(p *pool) {
 	k.counts.emptied.Add(1)
 	k.config.Logger.Info("redis: nothing was there; what this router knows is written", slog.String("pool", p.name))
-	p.renewed.forget()
-	clock, ok := k.clock.conversion()
-	for _, b := range k.all() {
-		if b.home != p {
-			continue
-		}
-		for shard := range b.renewed {
-			b.renewed[shard].forget()
-		}
-		if at := moment(b.horizon.Load()); ok && at > 0 {
-			k.news.move(b, clock.local(at))
-		}
-		k.tasks.add(b, task{restore: true, rewrite: true})
+	for _, r := range []*renewal{&p.renewed, &p.horizonsRenewed, &p.trimmedRenewed} {
+		r.forget()
 	}
-}
-
-// list notes which backends there are, and removes those that no router has had for half
-// of the time to live.
-func (k *keeper) list(ctx context.Context) error {
-	all, key := k.all(), k.names.backends()
-	now := k.clock.fleetNow()
-	var stale *redis.StringSliceCmd
-	answers, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
-		for some := range slices.Chunk(all, maxMembers) {
-			members := make([]redis.Z, len(some))
-			for i, b := range some {
-				members[i] = redis.Z{Score: float64(now), Member: b.listed()}
-			}
-			p.ZAddArgs(ctx, key, redis.ZAddArgs{GT: true, Members: members})
-		}
-		p.Expire(ctx, key, k.config.TTL)
-		stale = p.ZRangeByScore(ctx, key, &redis.ZRangeBy{
-			Min: "-inf", Max: scoreText(now.before(k.config.TTL / 2)), Count: maxMembers,
-		})
-	})
-	if err != nil {
-		return err
+	k.unlisted.Store(true)
+	for _, b := range k.of(p) {
+		k.renewAll(b)
+		k.tasks.add(b, task{restore: true})
 	}
-	for _, answer := range answers {
-		if _, failed := failed(answer.Err()); failed {
-			return k.usable(ctx, key, answer.Err())
-		}
-	}
-	for _, listed := range stale.Val() {
-		if err := k.removeListed(ctx, listed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeListed takes a backend out of Redis that no router has any more.
-func (k *keeper) removeListed(ctx context.Context, listed string) error {
-	_, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
-		for _, set := range k.names.listedSets(listed) {
-			p.Unlink(ctx, set)
-		}
-		p.ZRem(ctx, k.names.backends(), listed)
-	})
-	k.counts.removed.Add(1)
-	return err
 }

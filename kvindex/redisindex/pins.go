@@ -104,31 +104,24 @@ func (w *writer) pinWrites(clock conversion, tell func(*pool) *encoder) []write 
 		for len(all) > 0 {
 			some := all[:min(len(all), maxMembers)]
 			all = all[len(some):]
-			writes = append(writes, write{key: p.pins, send: func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
-				return pipe.ZAddArgs(ctx, p.pins, redis.ZAddArgs{GT: true, Members: some})
-			}})
+			writes = append(writes, raiseWrite(p.pins, nil, some))
 		}
 		if p.pinsTrimmed.due(w.config.Now(), 4*trimPins) {
-			writes = append(writes, trimWrites(p.pins, clock.fleetTime(w.config.Now()))...)
+			writes = append(writes, trimPinsWrite(p.pins, clock.now))
 		}
 	}
 	return writes
 }
 
-// trimWrites remove the pins that are too old or too many, and keep the rest.
-func trimWrites(key string, now moment) []write {
-	send := func(command func(ctx context.Context, p redis.Pipeliner) redis.Cmder) write {
-		return write{key: key, send: command}
-	}
-	return []write{
-		send(func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-			return p.ZRemRangeByScore(ctx, key, "-inf", scoreText(now.before(pinTTL)))
-		}),
-		send(func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-			return p.ZRemRangeByRank(ctx, key, 0, -maxPins-1)
-		}),
-		send(func(ctx context.Context, p redis.Pipeliner) redis.Cmder { return p.Expire(ctx, key, pinTTL) }),
-	}
+// trimPinsWrite removes the pins that are too old or too many, or of a time to come, and
+// keeps the rest.
+func trimPinsWrite(key string, now moment) write {
+	return write{key: key, send: func(ctx context.Context, p redis.Pipeliner) {
+		p.ZRemRangeByScore(ctx, key, "-inf", scoreText(now.before(pinTTL)))
+		p.ZRemRangeByScore(ctx, key, "("+scoreText(now.after(future)), "+inf")
+		p.ZRemRangeByRank(ctx, key, 0, -maxPins-1)
+		p.Expire(ctx, key, pinTTL)
+	}}
 }
 
 // member is a pin as its set keeps it: the key in eight bytes, and the backend's label.

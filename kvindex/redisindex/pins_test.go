@@ -80,9 +80,8 @@ func TestPinsAreTrimmed(t *testing.T) {
 		}
 	}
 	if _, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, w := range trimWrites(key, now) {
-			w.send(ctx, p)
-		}
+		p.ZAdd(ctx, key, redis.Z{Score: float64(now.after(2 * future)), Member: pin{key: 1, backend: "ahead:80"}.member()})
+		trimPinsWrite(key, now).send(ctx, p)
 		return nil
 	}); err != nil {
 		t.Fatal(err)

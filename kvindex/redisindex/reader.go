@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,9 @@ const (
 	// server to say that there are none.
 	readBlock = time.Second
 	readGrace = 500 * time.Millisecond
+	// maxConnecting bounds the pools whose readers connect at a time, because they share
+	// connections with everything else.
+	maxConnecting = maxConnections / 4
 	// readRecords is how many records one read brings at most.
 	readRecords = 64
 	// readRetry is the shortest and half the longest time after a read that failed.
@@ -87,9 +91,11 @@ func (r *reader) run(ctx context.Context) {
 	case <-r.clock.ready:
 	case <-ctx.Done():
 	}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !r.abandoned(r.pool) {
+		r.connecting <- struct{}{}
 		err := r.connect(ctx)
-		for err == nil {
+		<-r.connecting
+		for err == nil && !r.abandoned(r.pool) {
 			err = r.read(ctx)
 		}
 		wait(ctx, readRetry+rand.N(readRetry))
@@ -117,22 +123,28 @@ var (
 // missed. Horizons come first: what they forget must not come back with old records.
 func (r *reader) connect(ctx context.Context) error {
 	var oldest, newest *redis.XMessageSliceCmd
-	var horizons *redis.ZSliceCmd
 	p := r.pool
+	all := r.of(p)
+	var horizons []*redis.FloatSliceCmd // of some backends each
 	_, err := r.store.pipeline(ctx, func(pipe redis.Pipeliner) {
 		oldest = pipe.XRangeN(ctx, p.stream, "-", "+", 1)
 		newest = pipe.XRevRangeN(ctx, p.stream, "+", "-", 1)
-		horizons = pipe.ZRangeWithScores(ctx, p.horizons, 0, -1)
+		for some := range slices.Chunk(all, maxMembers) {
+			horizons = append(horizons, pipe.ZMScore(ctx, p.horizons, labels(some)...))
+		}
 	})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.usable(ctx, p.stream, oldest.Err()), r.usable(ctx, p.horizons, horizons.Err()), newest.Err()); err != nil {
+	if err := errors.Join(r.usable(ctx, p.stream, oldest.Err()), newest.Err()); err != nil {
 		return err
 	}
-	for _, z := range horizons.Val() {
-		if label, ok := z.Member.(string); ok {
-			r.moved(p, horizon{backend: label, at: momentOf(z.Score)})
+	for i, answer := range horizons {
+		if answer.Err() != nil {
+			return r.usable(ctx, p.horizons, answer.Err())
+		}
+		for j, score := range answer.Val() {
+			r.moved(p, horizon{backend: all[i*maxMembers+j].label, at: momentOf(score)})
 		}
 	}
 	first, last := idOf(oldest), idOf(newest)
@@ -165,11 +177,18 @@ func (r *reader) connect(ctx context.Context) error {
 // restoreAll has what Redis knows of the pool's backends read.
 func (r *reader) restoreAll() {
 	clear(r.sequences) // what is missing is read with it
-	for _, b := range r.all() {
-		if b.home == r.pool {
-			r.tasks.add(b, task{restore: true})
-		}
+	for _, b := range r.of(r.pool) {
+		r.tasks.add(b, task{restore: true})
 	}
+}
+
+// labels are the names of backends in Redis.
+func labels(all []*backend) []string {
+	names := make([]string, len(all))
+	for i, b := range all {
+		names[i] = b.label
+	}
+	return names
 }
 
 // idOf is the id of the record that a command returned; "0-0" where there is none.
@@ -297,7 +316,7 @@ func (r *reader) learn(c chain, replica uint64, late bool) {
 	r.mu.RLock()
 	b := r.pool.backends[c.backend]
 	r.mu.RUnlock()
-	if b == nil || c.last <= moment(b.horizon.Load()) || clock.local(c.last) <= b.born {
+	if b == nil || c.last <= moment(b.horizon.Load()) || clock.local(c.last) <= kvindex.Stamp(b.born.Load()) {
 		r.counts.ignored.Add(1)
 		return
 	}

@@ -43,6 +43,11 @@ func (x *Index) restore(ctx context.Context) {
 }
 
 func (x *Index) perform(ctx context.Context, b *backend, t task) error {
+	if t.ahead {
+		if err := x.removeAhead(ctx, b); err != nil {
+			return err
+		}
+	}
 	if t.restore {
 		if err := x.readSets(ctx, b); err != nil {
 			return err
@@ -95,19 +100,21 @@ func (x *Index) readSets(ctx context.Context, b *backend) error {
 // begin finds out how old is too old.
 func (r *setReader) begin(ctx context.Context, clock conversion) error {
 	b := r.backend
-	var horizonAt, trimmedAt *redis.FloatCmd
+	var listedAt, horizonAt, trimmedAt *redis.FloatCmd
 	_, err := r.store.pipeline(ctx, func(p redis.Pipeliner) {
+		listedAt = p.ZScore(ctx, r.names.backends(), b.listed())
 		horizonAt = p.ZScore(ctx, b.home.horizons, b.label)
 		trimmedAt = p.ZScore(ctx, b.home.trimmed, b.label)
 	})
 	if err != nil {
 		return err
 	}
-	for key, command := range map[string]*redis.FloatCmd{b.home.horizons: horizonAt, b.home.trimmed: trimmedAt} {
+	for key, command := range map[string]*redis.FloatCmd{r.names.backends(): listedAt, b.home.horizons: horizonAt, b.home.trimmed: trimmedAt} {
 		if _, failed := failed(command.Err()); failed {
 			return r.usable(ctx, key, command.Err())
 		}
 	}
+	r.claim(b, momentOf(listedAt.Val()), clock)
 	r.moved(b.home, horizon{backend: b.label, at: momentOf(horizonAt.Val())})
 	now := r.clock.fleetNow()
 	r.cut = max(moment(b.horizon.Load()), now.before(r.config.TTL))
@@ -115,8 +122,8 @@ func (r *setReader) begin(ctx context.Context, clock conversion) error {
 		r.cut = max(r.cut, trimmed)
 		raise(&b.trimmed, trimmed)
 	}
-	if b.born != 0 {
-		r.cut = max(r.cut, clock.fleet(b.born))
+	if born := kvindex.Stamp(b.born.Load()); born != 0 {
+		r.cut = max(r.cut, clock.fleet(born))
 	}
 	return nil
 }
@@ -186,7 +193,7 @@ func (x *Index) writeSets(ctx context.Context, b *backend, since kvindex.Stamp) 
 		return errNoClock
 	}
 	var failure error
-	g := &gathered{scores: make(map[kvindex.Key]moment), since: since}
+	g := &gathered{scores: make(map[kvindex.Key]moment)}
 	flush := func() bool {
 		if failure = x.do(ctx, x.scoreWrites(b, g)); failure != nil || b.gone.Load() {
 			return false
@@ -210,22 +217,4 @@ func (x *Index) writeSets(ctx context.Context, b *backend, since kvindex.Stamp) 
 		flush()
 	}
 	return failure
-}
-
-// do does commands in one round trip, once.
-func (x *Index) do(ctx context.Context, writes []write) error {
-	answers, err := x.store.pipeline(ctx, func(p redis.Pipeliner) {
-		for _, one := range writes {
-			one.send(ctx, p)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	for i, one := range writes {
-		if _, failed := failed(answers[i].Err()); failed {
-			return x.usable(ctx, one.key, answers[i].Err())
-		}
-	}
-	return nil
 }

@@ -129,6 +129,18 @@ func (s *settings) settle(clock conversion) bool {
 	return changed
 }
 
+// shift moves what is known, after fleet time has jumped.
+func (s *settings) shift(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, all := range s.known {
+		for name, one := range all {
+			one.at = max(one.at.after(by), 1)
+			all[name] = one
+		}
+	}
+}
+
 // learn takes in what Redis has of a pool. It returns what is missing there, what is there
 // and does not count any more, and whether anything is news.
 func (s *settings) learn(pool string, found []redis.Z, now moment) (missing map[string]setting, stale []moment, news bool) {
@@ -138,7 +150,11 @@ func (s *settings) learn(pool string, found []redis.Z, now moment) (missing map[
 	for _, z := range found {
 		name, value, ok := parseSetting(z.Member)
 		one := setting{value, momentOf(z.Score)}
-		if !ok || one.at == 0 || one.at > now.after(future) { // else it would count for ever
+		if !ok || one.at == 0 {
+			continue
+		}
+		if one.at > now.after(future) { // else it would count for ever
+			stale = append(stale, one.at)
 			continue
 		}
 		before, several := there[name]

@@ -145,6 +145,7 @@ func (t *teller) reports(own *ownReport, pools map[string]*pool, clock conversio
 	if t.told == nil {
 		t.told = make(map[*pool]*told)
 	}
+	maps.DeleteFunc(t.told, func(p *pool, _ *told) bool { return pools[p.name] != p })
 	loads := make(map[*pool]map[string]load)
 	for _, l := range own.loads {
 		p := pools[l.Pool]

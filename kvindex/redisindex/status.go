@@ -15,6 +15,7 @@ type counts struct {
 	received, ignored, malformed, horizons atomic.Uint64
 	restores, restored, gaps               atomic.Uint64
 	emptied, replaced, trimmed, removed    atomic.Uint64
+	steps                                  atomic.Uint64
 	lag, lastRead                          atomic.Int64 // microseconds; records
 }
 
@@ -69,6 +70,8 @@ type Status struct {
 	// Replaced counts keys of a wrong type that were removed, Trimmed the blocks that were
 	// removed because sets were full, and Removed the backends that no router had.
 	Replaced, Trimmed, Removed uint64
+	// ClockSteps counts the times that the server's clock was found to be set.
+	ClockSteps uint64
 
 	// Failures counts failed commands by kind, and Renewals how often all connections were
 	// made anew.
@@ -95,7 +98,7 @@ func (x *Index) Status() Status {
 		Received: c.received.Load(), Ignored: c.ignored.Load(), Horizons: c.horizons.Load(), Malformed: c.malformed.Load(),
 		Restoring: x.tasks.left(), Restores: c.restores.Load(), Restored: c.restored.Load(),
 		Gaps: c.gaps.Load(), Emptied: c.emptied.Load(),
-		Replaced: c.replaced.Load(), Trimmed: c.trimmed.Load(), Removed: c.removed.Load(),
+		Replaced: c.replaced.Load(), Trimmed: c.trimmed.Load(), Removed: c.removed.Load(), ClockSteps: c.steps.Load(),
 		Failures: make(map[Failure]uint64), Renewals: x.store.renewals.Load(),
 	}
 	s.LastRead = int(c.lastRead.Load())

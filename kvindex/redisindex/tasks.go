@@ -8,6 +8,8 @@ import (
 
 // task is what is to be done for one backend, in the background.
 type task struct {
+	// ahead: remove from its sets what lies ahead, because the server's clock was set back.
+	ahead bool
 	// restore: read what Redis knows of it.
 	restore bool
 	// rewrite: write what the memory holds of it that was used at since or later.
@@ -23,7 +25,7 @@ func (t task) and(o task) task {
 	case o.rewrite:
 		t.since = min(t.since, o.since)
 	}
-	t.restore, t.rewrite = t.restore || o.restore, t.rewrite || o.rewrite
+	t.ahead, t.restore, t.rewrite = t.ahead || o.ahead, t.restore || o.restore, t.rewrite || o.rewrite
 	return t
 }
 

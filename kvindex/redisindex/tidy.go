@@ -3,6 +3,7 @@ package redisindex
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,10 +28,10 @@ type look struct {
 	found          bool // the rest is known
 	size           int
 	oldest, newest moment
-	// last is the last use of the newest block among the oldest [maxMembers]; 0 where there
-	// are fewer.
-	last moment
-	ttl  time.Duration // below 0: none
+	// last is the last use of the newest block among the oldest [maxMembers], first that of
+	// the oldest among the newest; 0 where there are fewer.
+	last, first moment
+	ttl         time.Duration // below 0: none
 }
 
 // lookAtSets looks at the next few sets. All routers begin somewhere else and share the
@@ -56,20 +57,21 @@ func (k *keeper) lookAtSets(ctx context.Context) {
 }
 
 // find reads what there is to know of some sets. It fails where that is nothing.
-func (k *keeper) find(ctx context.Context, looks ...*look) error {
+func (x *Index) find(ctx context.Context, looks ...*look) error {
 	type answer struct {
-		size                 *redis.IntCmd
-		oldest, newest, last *redis.ZSliceCmd
-		ttl                  *redis.DurationCmd
+		size                        *redis.IntCmd
+		oldest, newest, last, first *redis.ZSliceCmd
+		ttl                         *redis.DurationCmd
 	}
 	all := make([]answer, len(looks))
-	_, err := k.store.pipeline(ctx, func(p redis.Pipeliner) {
+	_, err := x.store.pipeline(ctx, func(p redis.Pipeliner) {
 		for i, l := range looks {
 			all[i] = answer{
 				size:   p.ZCard(ctx, l.set),
 				oldest: p.ZRangeWithScores(ctx, l.set, 0, 0),
 				newest: p.ZRangeWithScores(ctx, l.set, -1, -1),
 				last:   p.ZRangeWithScores(ctx, l.set, maxMembers-1, maxMembers-1),
+				first:  p.ZRangeWithScores(ctx, l.set, -maxMembers, -maxMembers),
 				ttl:    p.PTTL(ctx, l.set),
 			}
 		}
@@ -79,13 +81,13 @@ func (k *keeper) find(ctx context.Context, looks ...*look) error {
 	}
 	for i, l := range looks {
 		a := all[i]
-		err := cmp.Or(a.size.Err(), a.oldest.Err(), a.newest.Err(), a.last.Err(), a.ttl.Err())
+		err := cmp.Or(a.size.Err(), a.oldest.Err(), a.newest.Err(), a.last.Err(), a.first.Err(), a.ttl.Err())
 		if l.found = err == nil; !l.found {
-			_ = k.usable(ctx, l.set, err)
+			_ = x.usable(ctx, l.set, err)
 			continue
 		}
 		l.size, l.ttl = int(a.size.Val()), a.ttl.Val()
-		l.oldest, l.newest, l.last = firstScore(a.oldest), firstScore(a.newest), firstScore(a.last)
+		l.oldest, l.newest, l.last, l.first = firstScore(a.oldest), firstScore(a.newest), firstScore(a.last), firstScore(a.first)
 	}
 	return nil
 }
@@ -123,16 +125,20 @@ func (k *keeper) step(ctx context.Context, l *look) (changed bool, err error) {
 	switch {
 	case l.size == 0:
 		return false, nil
-	case l.newest > now.after(future):
-		return true, k.remove(ctx, l, "("+scoreText(now.after(future)), "+inf") // of whoever it is
+	case l.newest > now.after(future): // of whoever it is, unless this machine has slept
+		if err := k.compareClocks(ctx); err != nil || k.clock.fleetNow() > now.after(future) {
+			return false, err
+		}
+		return true, k.removeNewest(ctx, l, now.after(future))
 	case l.newest <= dead:
+		b.renewed[slices.Index(b.sets[:], l.set)].forget()
 		return false, k.do(ctx, []write{unlinkWrite(l.set)})
 	case l.oldest <= dead:
 		end := l.newest
 		if l.last != 0 {
 			end = l.last
 		}
-		return true, k.remove(ctx, l, "-inf", scoreText(min(end, dead)))
+		return true, k.do(ctx, []write{rangeWrite(l.set, "-inf", scoreText(min(end, dead)))})
 	case excess > 0 && k.config.Now().Sub(k.started) >= trimGrace:
 		return true, k.condemn(ctx, l, excess)
 	case l.ttl < k.config.TTL*3/4:
@@ -141,11 +147,38 @@ func (k *keeper) step(ctx context.Context, l *look) (changed bool, err error) {
 	return false, nil
 }
 
-// remove removes the blocks of a set whose scores are in a range.
-func (k *keeper) remove(ctx context.Context, l *look, from, to string) error {
-	return k.do(ctx, []write{{key: l.set, send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-		return p.ZRemRangeByScore(ctx, l.set, from, to)
-	}}})
+// rangeWrite removes the members of a set whose scores are in a range.
+func rangeWrite(set, from, to string) write {
+	return write{key: set, send: func(ctx context.Context, p redis.Pipeliner) { p.ZRemRangeByScore(ctx, set, from, to) }}
+}
+
+// removeNewest removes the newest blocks of a set as far as they lie beyond an end.
+func (x *Index) removeNewest(ctx context.Context, l *look, end moment) error {
+	from := "(" + scoreText(end)
+	if l.first > end {
+		from = scoreText(l.first)
+	}
+	return x.do(ctx, []write{rangeWrite(l.set, from, "+inf")})
+}
+
+// removeAhead removes what lies ahead from the sets of a backend.
+func (x *Index) removeAhead(ctx context.Context, b *backend) error {
+	for _, set := range b.sets {
+		l := &look{backend: b, set: set}
+		for {
+			if err := x.find(ctx, l); err != nil {
+				return err
+			}
+			end := x.clock.fleetNow().after(clockStep)
+			if !l.found || l.size == 0 || l.newest <= end || b.gone.Load() {
+				break
+			}
+			if err := x.removeNewest(ctx, l, end); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // condemn notes that the oldest n blocks of a set are too much: the next steps remove them,
@@ -160,14 +193,7 @@ func (k *keeper) condemn(ctx context.Context, l *look, n int) error {
 		return err
 	}
 	b, end := l.backend, momentOf(nth.Val()[0].Score)
-	key := b.home.trimmed
-	err = k.do(ctx, []write{
-		{key: key, send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-			return p.ZAddArgs(ctx, key, redis.ZAddArgs{GT: true, Members: []redis.Z{{Score: float64(end), Member: b.label}}})
-		}},
-		k.expireWrite(key),
-	})
-	if err != nil {
+	if err := k.do(ctx, []write{k.trimmedWrite(b, end)}); err != nil {
 		return err
 	}
 	raise(&b.trimmed, end)

@@ -221,3 +221,44 @@ func TestTheKeeperGetsRound(t *testing.T) {
 		}
 	}
 }
+
+// TestOldNotesGo: of backends that are long gone, and of what lies ahead, nothing stays among
+// the horizons and what was trimmed, and what this router knows is always there.
+func TestOldNotesGo(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := launch(t, server.Addr)
+	h := a.add("b1:80")
+	a.awaitShared()
+	b := a.holder(h)
+	now := time.Now()
+	keys := []string{b.home.horizons, b.home.trimmed}
+	for _, key := range keys {
+		for i := range 3000 {
+			server.Do("ZADD", key, now.Add(-time.Hour-time.Duration(i)*time.Second).UnixMicro(), fmt.Sprintf("gone%d:80", i))
+		}
+		server.Do("ZADD", key, now.Add(time.Hour).UnixMicro(), "ahead:80", "+inf", "somebody", now.Add(-time.Minute).UnixMicro(), "other:80")
+	}
+	a.Forget(h, kvindex.Stamp(now.Add(-2*time.Minute).UnixNano()))
+	b.trimmed.Store(now.Add(-3 * time.Minute).UnixMicro())
+	a.unlisted.Store(true)
+	for _, key := range keys {
+		await(t, "only what still says something is left in "+key, func() bool { return server.Do("ZCARD", key) == int64(2) })
+		server.Do("DEL", key)
+	}
+	a.unlisted.Store(true)
+	for _, key := range keys {
+		await(t, "what this router knows is there again", func() bool {
+			return server.Do("ZSCORE", key, "b1:80") != nil
+		})
+		await(t, "it has a time to live", func() bool {
+			if server.Do("TTL", key).(int64) > 0 {
+				return true
+			}
+			b.home.horizonsRenewed.forget() // nobody takes the key away but this test
+			b.home.trimmedRenewed.forget()
+			a.unlisted.Store(true)
+			return false
+		})
+	}
+}

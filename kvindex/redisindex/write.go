@@ -2,14 +2,15 @@ package redisindex
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/warmroute/warmroute/kvindex"
 )
 
 const (
@@ -23,37 +24,118 @@ const (
 	streamField = "m"
 )
 
-// write is one command that changes something, and is tried again until it is done.
+// write is what changes one key, and is tried again until it is done.
 type write struct {
 	key  string
-	send func(ctx context.Context, p redis.Pipeliner) redis.Cmder
-	// since is the oldest use that is lost with it; 0: none.
-	since kvindex.Stamp
-	// done gets the answer; nil where nobody wants it.
+	size int // bytes of it, about
+	// send adds the command to a pipeline.
+	send func(ctx context.Context, p redis.Pipeliner)
+	// renewed is when the key's time to live was last set: where it is due, it is set along
+	// with the command, and again where that failed. nil: it is not to be set.
+	renewed *renewal
+	// done gets the answer, and lost is called when it will not be done; nil where nobody
+	// wants to know.
 	done  func(answer redis.Cmder)
-	tries int
+	lost  func()
+	tries int // that the server refused
 }
 
-// scoreWrites add blocks to the sets of a backend, or move them up.
+// entrySize is about what a member of a sorted set takes in a command, and in memory until
+// it is sent, in bytes.
+const entrySize = 48
+
+// scoreWrites add blocks to the sets of a backend, or move them up. What cannot be done is
+// lost all together.
 func (x *Index) scoreWrites(b *backend, g *gathered) []write {
 	var members [shards][]redis.Z
 	for key, score := range g.scores {
 		shard := shardOf(key)
 		members[shard] = append(members[shard], redis.Z{Score: float64(score), Member: member(key)})
 	}
+	lost := sync.OnceFunc(func() { x.lose(b, g.uses) })
 	var writes []write
 	for shard, all := range members {
 		set := b.sets[shard]
 		for some := range slices.Chunk(all, maxMembers) {
-			writes = append(writes, write{key: set, since: g.since, send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-				return p.ZAddArgs(ctx, set, redis.ZAddArgs{GT: true, Members: some})
-			}})
-		}
-		if len(all) > 0 && b.renewed[shard].due(x.config.Now(), x.config.TTL) {
-			writes = append(writes, x.expireWrite(set))
+			writes = append(writes, write{
+				key: set, size: entrySize * (1 + len(some)), renewed: &b.renewed[shard], lost: lost,
+				send: func(ctx context.Context, p redis.Pipeliner) {
+					if !b.gone.Load() { // what is written then, nobody looks after
+						p.ZAddArgs(ctx, set, redis.ZAddArgs{GT: true, Members: some})
+					}
+				},
+			})
 		}
 	}
 	return writes
+}
+
+// send adds a write to a pipeline, and what keeps its key alive. It adds nothing where
+// there is nothing to do any more.
+func (x *Index) send(ctx context.Context, p redis.Pipeliner, one write) {
+	before := p.Len()
+	one.send(ctx, p)
+	if p.Len() > before && one.renewed != nil && one.renewed.due(x.config.Now(), x.config.TTL) {
+		p.Expire(ctx, one.key, x.config.TTL)
+	}
+}
+
+// outcome is what became of a write: the answers to its commands, none where it was not
+// sent.
+type outcome []redis.Cmder
+
+// failure is the first error among the answers.
+func (o outcome) failure() (kind Failure, err error) {
+	for _, answer := range o {
+		if kind, failed := failed(answer.Err()); failed {
+			return kind, answer.Err()
+		}
+	}
+	return 0, nil
+}
+
+// exchange does writes in one round trip and returns what became of each. It fails only
+// where none of them was done and all are worth trying again.
+func (x *Index) exchange(ctx context.Context, writes []write) ([]outcome, error) {
+	ends := make([]int, len(writes))
+	answers, err := x.store.pipeline(ctx, func(p redis.Pipeliner) {
+		for i, one := range writes {
+			x.send(ctx, p, one)
+			ends[i] = p.Len()
+		}
+	})
+	if err != nil {
+		for _, one := range writes {
+			one.renewed.forget()
+		}
+		return nil, err
+	}
+	outcomes := make([]outcome, len(writes))
+	begin := 0
+	for i, end := range ends {
+		outcomes[i], begin = answers[begin:end], end
+		if _, err := outcomes[i].failure(); err != nil {
+			writes[i].renewed.forget()
+		}
+	}
+	return outcomes, nil
+}
+
+// do does writes in one round trip, once.
+func (x *Index) do(ctx context.Context, writes []write) error {
+	outcomes, err := x.exchange(ctx, writes)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for i, one := range outcomes {
+		if _, err := one.failure(); err != nil {
+			failures = append(failures, x.usable(ctx, writes[i].key, err))
+		} else if writes[i].done != nil && len(one) > 0 {
+			writes[i].done(one[0])
+		}
+	}
+	return errors.Join(failures...)
 }
 
 // renewal is when a key's time to live was last set.
@@ -70,66 +152,53 @@ func (r *renewal) due(now time.Time, ttl time.Duration) bool {
 }
 
 // forget makes it due.
-func (r *renewal) forget() { r.at.Store(0) }
+func (r *renewal) forget() {
+	if r != nil {
+		r.at.Store(0)
+	}
+}
 
+// expireWrite sets a key's time to live.
 func (x *Index) expireWrite(key string) write {
-	return write{key: key, send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-		return p.Expire(ctx, key, x.config.TTL)
+	return write{key: key, send: func(ctx context.Context, p redis.Pipeliner) { p.Expire(ctx, key, x.config.TTL) }}
+}
+
+// raiseWrite moves backends of a pool up in one of its sorted sets: of horizons, or of what
+// was trimmed.
+func raiseWrite(key string, renewed *renewal, to []redis.Z) write {
+	return write{key: key, size: entrySize * (1 + len(to)), renewed: renewed, send: func(ctx context.Context, p redis.Pipeliner) {
+		p.ZAddArgs(ctx, key, redis.ZAddArgs{GT: true, Members: to})
 	}}
 }
 
-// horizonWrites move a backend's horizon in Redis.
-func (x *Index) horizonWrites(b *backend, at moment) []write {
-	key := b.home.horizons
-	return []write{
-		{key: key, send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-			return p.ZAddArgs(ctx, key, redis.ZAddArgs{GT: true, Members: []redis.Z{{Score: float64(at), Member: b.label}}})
-		}},
-		x.expireWrite(key),
-	}
+// horizonWrite moves a backend's horizon in Redis.
+func (x *Index) horizonWrite(b *backend, at moment) write {
+	return raiseWrite(b.home.horizons, &b.home.horizonsRenewed, []redis.Z{{Score: float64(at), Member: b.label}})
 }
 
-// forgetWrites take a backend out of Redis.
-func (x *Index) forgetWrites(b *backend) []write {
-	writes := []write{{key: x.names.backends(), send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-		return p.ZRem(ctx, x.names.backends(), b.listed())
-	}}}
-	for _, set := range b.sets {
-		writes = append(writes, unlinkWrite(set))
-	}
-	return writes
+// trimmedWrite notes in Redis up to where a backend's sets were trimmed.
+func (x *Index) trimmedWrite(b *backend, at moment) write {
+	return raiseWrite(b.home.trimmed, &b.home.trimmedRenewed, []redis.Z{{Score: float64(at), Member: b.label}})
 }
 
-// unlinkWrite removes a key, whatever is there. The server frees a large one in the background.
+// unlinkWrite removes a set of a backend, whatever is there. The server frees a large one in
+// the background.
 func unlinkWrite(key string) write {
-	return write{key: key, send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-		return p.Unlink(ctx, key)
-	}}
+	return write{key: key, send: func(ctx context.Context, p redis.Pipeliner) { p.Unlink(ctx, key) }}
 }
 
-// streamWrites append messages to a pool's stream.
-func (x *Index) streamWrites(p *pool, messages [][]byte, since kvindex.Stamp) []write {
-	var writes []write
-	for _, m := range messages {
-		writes = append(writes, x.streamWrite(p, m, since))
-	}
-	if len(writes) > 0 && p.renewed.due(x.config.Now(), x.config.TTL) {
-		writes = append(writes, x.expireWrite(p.stream))
-	}
-	return writes
-}
-
-// streamWrite appends a message, and lets go of old records.
-func (x *Index) streamWrite(p *pool, message []byte, since kvindex.Stamp) write {
+// streamWrite appends a message to a pool's stream, and lets go of old records. What is not
+// done, others find missing (sequence.go).
+func (x *Index) streamWrite(p *pool, message []byte) write {
 	return write{
-		key: p.stream, since: since,
-		send: func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+		key: p.stream, size: len(message), renewed: &p.renewed,
+		send: func(ctx context.Context, pipe redis.Pipeliner) {
 			args := &redis.XAddArgs{Stream: p.stream, Values: []any{streamField, message}}
 			// By the server's own numbers, in case its clock was set.
 			if newest := p.newest.Load(); newest > 0 {
 				args.MinID, args.Approx = strconv.FormatInt(newest-streamKeep.Milliseconds(), 10), true
 			}
-			return pipe.XAdd(ctx, args)
+			pipe.XAdd(ctx, args)
 		},
 		done: func(answer redis.Cmder) {
 			if id, ok := answer.(*redis.StringCmd); ok {

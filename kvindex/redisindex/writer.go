@@ -3,25 +3,23 @@ package redisindex
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/warmroute/warmroute/kvindex"
 )
 
 const (
-	// flushEvery is the least time from one write to the next, unless there is enough for
-	// a whole batch: with what the keeper does, a router makes no more than a hundred round
-	// trips a second. flushRetry is the time after one that failed.
-	flushEvery = 12 * time.Millisecond
+	// flushEvery is the least time from the end of one write to the next, unless there is
+	// enough for a whole batch: with what the keeper does, a router makes no more than a
+	// hundred round trips a second. flushRetry is the time after one that failed.
+	flushEvery = 10 * time.Millisecond
 	flushRetry = 100 * time.Millisecond
 	// retryEvery is how often commands are tried again that failed while others were done:
 	// one node of a cluster may be away for long.
 	retryEvery = 250 * time.Millisecond
-	// maxPending bounds the commands that are tried again, and maxTries how often one is
-	// that the server refuses.
-	maxPending = 20_000
-	maxTries   = 5
+	// maxTries is how often a command is tried that the server refuses.
+	maxTries = 5
 	// farewell bounds the last writes of a router that stops.
 	farewell = 300 * time.Millisecond
 )
@@ -30,7 +28,7 @@ const (
 type writer struct {
 	*Index
 
-	pending []write   // to be done again
+	pending pending   // to be done again
 	retried time.Time // when they last were
 	taken   int       // uses that are not wholly written
 	away    bool      // nothing was done at the last try
@@ -84,23 +82,21 @@ func (w *writer) flush(ctx context.Context) bool {
 	if len(batch) == 0 {
 		return true
 	}
-	answers, err := w.store.pipeline(ctx, func(p redis.Pipeliner) {
-		for _, one := range batch {
-			one.send(ctx, p)
-		}
-	})
+	outcomes, err := w.exchange(ctx, batch)
 	if w.away = err != nil; w.away {
-		w.pending = append(batch, w.pending...)
+		w.pending.back(batch)
 		return false
 	}
 	w.counts.batches.Add(1)
-	w.counts.commands.Add(uint64(len(batch)))
-	w.settle(ctx, batch, answers)
-	if len(w.pending) == 0 {
+	w.settle(ctx, batch, outcomes)
+	if w.pending.len() == 0 {
 		w.counts.written.Add(uint64(w.taken))
 		w.taken = 0
-		if since := w.news.found(); since != 0 {
-			w.rewrite(since)
+		// While more is lost, it would be done over and over.
+		if w.queue.len() < maxQueued/2 {
+			if since := w.news.found(); since != 0 {
+				w.rewrite(since)
+			}
 		}
 	}
 	if w.queue.len() > 0 {
@@ -114,7 +110,7 @@ func (w *writer) flush(ctx context.Context) bool {
 func (w *writer) due(clock conversion) []write {
 	var batch []write
 	if now := time.Now(); w.away || now.Sub(w.retried) >= retryEvery {
-		batch, w.pending, w.retried = w.pending, nil, now
+		batch, w.retried = w.pending.take(), now
 	}
 	if !w.away || len(batch) == 0 {
 		batch = append(batch, w.next(clock)...)
@@ -133,20 +129,14 @@ func (w *writer) next(clock conversion) []write {
 		}
 		return told[p]
 	}
-	move := func(b *backend, at moment) {
-		writes = append(writes, w.horizonWrites(b, at)...)
-		tell(b.home).addHorizon(horizon{backend: b.label, at: at})
-	}
-	horizons, drops := w.news.take()
-	for b, at := range drops {
-		if !w.present(b.place) { // else it came back, and its sets are its own again
-			writes = append(writes, w.forgetWrites(b)...)
+	for b, at := range w.news.take() {
+		if b.gone.Load() {
+			continue
 		}
-		move(b, clock.fleet(at))
-	}
-	for b, at := range horizons {
-		b.raise(clock.fleet(at))
-		move(b, clock.fleet(at))
+		to := clock.fleet(at)
+		b.raise(to)
+		writes = append(writes, w.horizonWrite(b, to))
+		tell(b.home).addHorizon(horizon{backend: b.label, at: to})
 	}
 	uses, ends := w.queue.take()
 	for _, u := range uses {
@@ -154,14 +144,10 @@ func (w *writer) next(clock conversion) []write {
 			w.taken++
 		}
 	}
-	since := make(map[*pool]kvindex.Stamp)
 	for b, g := range gather(uses, clock) {
 		writes = append(writes, w.scoreWrites(b, g)...)
 		for _, c := range g.chains {
 			tell(b.home).addChain(c)
-		}
-		if oldest := since[b.home]; g.since != 0 && (oldest == 0 || g.since < oldest) {
-			since[b.home] = g.since
 		}
 	}
 	for _, e := range ends {
@@ -172,19 +158,21 @@ func (w *writer) next(clock conversion) []write {
 		tell(p).addReport(r)
 	}
 	for p, e := range told {
-		writes = append(writes, w.streamWrites(p, e.messages(), since[p])...)
+		for _, m := range e.messages() {
+			writes = append(writes, w.streamWrite(p, m))
+		}
 	}
 	return writes
 }
 
-// settle keeps the commands that have to be tried again.
-func (w *writer) settle(ctx context.Context, batch []write, answers []redis.Cmder) {
+// settle keeps the writes that have to be tried again.
+func (w *writer) settle(ctx context.Context, batch []write, outcomes []outcome) {
 	for i, one := range batch {
-		err := answers[i].Err()
-		kind, failed := failed(err)
-		if !failed {
-			if one.done != nil {
-				one.done(answers[i])
+		w.counts.commands.Add(uint64(len(outcomes[i])))
+		kind, err := outcomes[i].failure()
+		if err == nil {
+			if one.done != nil && len(outcomes[i]) > 0 {
+				one.done(outcomes[i][0])
 			}
 			continue
 		}
@@ -197,19 +185,31 @@ func (w *writer) settle(ctx context.Context, batch []write, answers []redis.Cmde
 			w.giveUp(one)
 			continue
 		}
-		w.pending = append(w.pending, one)
+		w.pending.add(one)
 	}
-	for len(w.pending) > maxPending {
-		w.giveUp(w.pending[0])
-		w.pending = w.pending[1:]
+	for _, one := range w.pending.excess() {
+		w.giveUp(one)
 	}
 }
 
-// giveUp notes that a command will not be done.
+// giveUp notes that a write will not be done.
 func (w *writer) giveUp(one write) {
 	w.counts.abandoned.Add(1)
-	if one.since != 0 {
-		w.news.lose(one.since)
+	if one.lost != nil {
+		one.lost()
+	}
+}
+
+// lose takes in that uses of a backend's blocks will not be written as they are. Its memory
+// has them as observed from then on, which they are, so that they are found there later,
+// and that they are lost is noted. What was forgotten meanwhile is left out.
+func (x *Index) lose(b *backend, uses []use) {
+	for _, u := range slices.Backward(uses) { // oldest first
+		if clock, ok := x.clock.conversion(); ok && clock.fleet(u.last) <= moment(b.horizon.Load()) {
+			continue
+		}
+		b.resident.Record(u.keys, u.last, kvindex.Observed)
+		x.news.lose(u.last)
 	}
 }
 
