@@ -98,6 +98,8 @@ func newRedisCollector(status func() redisindex.Status) *redisCollector {
 		func(s *redisindex.Status) uint64 { return s.Trimmed })
 	counter("removed_backends_total", "Backends that were removed because no router had them.",
 		func(s *redisindex.Status) uint64 { return s.Removed })
+	counter("clock_steps_total", "Times that the server's clock was found to be set, or another server's.",
+		func(s *redisindex.Status) uint64 { return s.ClockSteps })
 	counter("reconnects_total", "Times that all connections were made anew.",
 		func(s *redisindex.Status) uint64 { return s.Renewals })
 	return c

@@ -93,12 +93,17 @@ func TestRD07KeysLevelOff(t *testing.T) {
 	ahead.Store(int64(2 * time.Minute))
 	await(t, "the clocks are compared again", func() bool { return r.index.Status().ClockOffset < -time.Minute })
 
-	const parts = 4
+	const parts = 20
+	bound, most := int64(2*sets*(capacity/sets*11/10+64)), int64(0)
 	for part := range parts {
 		r.askMany(part*asked/parts, (part+1)*asked/parts, now)
+		most = max(most, contentsOf(t, client, "b0:80", "b1:80").blocks)
+		if (part+1)%5 != 0 {
+			continue
+		}
 		t.Logf("after %d prompts of 4 blocks: %v", (part+1)*asked/parts, contentsOf(t, client, "b0:80", "b1:80"))
 	}
-	bound := int64(2 * sets * (capacity/sets*11/10 + 64))
+	t.Logf("at most %d blocks, %.1f times the bound of %d", most, float64(most)/float64(bound), bound)
 	took := await(t, "sets are trimmed", func() bool { return contentsOf(t, client, "b0:80", "b1:80").blocks <= bound })
 	end := contentsOf(t, client, "b0:80", "b1:80")
 	t.Logf("%v later, with room for %d blocks: %v", took.Round(time.Second), 2*capacity, end)
