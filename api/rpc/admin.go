@@ -33,6 +33,8 @@ type AdminOptions struct {
 	// Settings keeps what operators change of how pools are routed, for other routers too;
 	// whoever has news of it calls [Admin.Adopt]. Default: it is kept until the process ends.
 	Settings Settings
+	// Registrar takes in backends that are registered. Default: the pools themselves.
+	Registrar Registrar
 	// Logger gets a line for everything that an operator changes. Default: nothing is
 	// logged.
 	Logger *slog.Logger
@@ -71,6 +73,9 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 		o.Follow = func() (<-chan feedback.Record, func() uint64, func()) {
 			return nil, func() uint64 { return 0 }, func() {}
 		}
+	}
+	if o.Registrar == nil {
+		o.Registrar = pools{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -22,6 +22,23 @@ type registration struct {
 	id   string
 }
 
+// Registrar takes backends that are registered into pools, and out of them.
+type Registrar interface {
+	// Register adds a backend, or changes the one that was registered with its id.
+	Register(p *router.Pool, spec backends.Spec) error
+	// Deregister removes a registered backend.
+	Deregister(p *router.Pool, id string) error
+}
+
+// pools is the registrar that adds to pools and removes from them at once.
+type pools struct{}
+
+// Register implements [Registrar].
+func (pools) Register(p *router.Pool, spec backends.Spec) error { return p.AddBackend(spec) }
+
+// Deregister implements [Registrar].
+func (pools) Deregister(p *router.Pool, id string) error { return p.RemoveBackend(id) }
+
 func registrationKey(p *router.Pool, id string) string { return p.Name() + "\x00" + id }
 
 // RegisterBackend implements the generated interface.
@@ -45,7 +62,7 @@ func (a *Admin) RegisterBackend(ctx context.Context, in *v1.RegisterBackendReque
 	if !again && has(p, id) {
 		return nil, failure(&takenError{id})
 	}
-	if err := p.AddBackend(spec); err != nil {
+	if err := a.options.Registrar.Register(p, spec); err != nil {
 		return nil, failure(err)
 	}
 	deadline := time.Now().Add(lease)
@@ -81,9 +98,9 @@ func specOf(in *v1.RegisterBackendRequest) (backends.Spec, string, error) {
 // maxWeight is the largest weight of a backend.
 const maxWeight = 1000.0
 
-// has reports whether a pool has a backend.
+// has reports whether a pool has a backend, one that has just left apart.
 func has(p *router.Pool, id string) bool {
-	return slices.ContainsFunc(p.Backends(), func(b *backends.Backend) bool { return b.ID == id })
+	return slices.ContainsFunc(p.Backends(), func(b *backends.Backend) bool { return b.ID == id && !b.Unready() })
 }
 
 // DeregisterBackend implements the generated interface.
@@ -115,7 +132,7 @@ func (a *Admin) leave(p *router.Pool, id string) {
 		return
 	}
 	delete(a.own, key)
-	if err := p.RemoveBackend(id); err != nil { // the others were all valid before
+	if err := a.options.Registrar.Deregister(p, id); err != nil { // the others were all valid before
 		a.options.Logger.Error("backend cannot be removed", slog.String("pool", p.Name()), slog.String("backend", id), slog.String("error", err.Error()))
 	}
 }

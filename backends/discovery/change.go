@@ -84,6 +84,7 @@ func (f *Fleet) changes(merged map[string]Backend, now time.Time) []Change {
 	}
 	for id, b := range f.present {
 		if _, stays := merged[id]; !stays {
+			b.Unready = true
 			f.departed[id] = departure{b, now}
 			note(Left, b)
 		}

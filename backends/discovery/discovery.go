@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -96,8 +97,9 @@ func New(o Options) *Discovery {
 	for i, s := range o.Sources {
 		d.statuses[i].Source = s.Name
 		if list, known := s.Source.(Static); known {
-			// An error comes again when the source is run.
-			_ = d.fleet.Answer(i, list)
+			if d.statuses[i].Err = d.fleet.Answer(i, list); d.statuses[i].Err == nil {
+				d.statuses[i].Backends = len(list)
+			}
 		}
 	}
 	d.applied = d.fleet.Merge(time.Time{}).Specs
@@ -109,12 +111,31 @@ func (d *Discovery) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for i, s := range d.options.Sources {
+		if _, static := s.Source.(Static); static {
+			continue // what it says is known, and may have been replaced
+		}
 		running.Go(func() {
 			s.Source.Run(ctx, func(list []backends.Spec, err error) { d.answer(ctx, i, list, err) })
 		})
 	}
 	d.forget(ctx)
 	return nil
+}
+
+// Set makes a [Static] source say something else. If the list makes no sense, the one before
+// holds on. The error says that, or that the list could not be applied.
+func (d *Discovery) Set(source string, list []backends.Spec) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.IndexFunc(d.statuses, func(s Status) bool { return s.Source == source })
+	if i < 0 {
+		return fmt.Errorf("there is no source %q", source)
+	}
+	if err := d.fleet.Answer(i, list); err != nil {
+		return err
+	}
+	d.statuses[i].Backends = len(list)
+	return d.merge(time.Now())
 }
 
 // answer takes in what a source says.
@@ -147,14 +168,14 @@ func (d *Discovery) answer(ctx context.Context, source int, list []backends.Spec
 			d.options.Hooks.Recovered(s.Source)
 		}
 	}
-	d.merge(now)
+	_ = d.merge(now) // the hook has told
 }
 
 // merge puts what the sources say now into force. d.mu is held.
-func (d *Discovery) merge(now time.Time) {
+func (d *Discovery) merge(now time.Time) (err error) {
 	m := d.fleet.Merge(now)
 	if !slices.Equal(m.Specs, d.applied) {
-		if err := d.options.Apply(m.Specs); err != nil {
+		if err = d.options.Apply(m.Specs); err != nil {
 			d.options.Hooks.Refused(err)
 		} else {
 			d.applied = m.Specs
@@ -170,6 +191,7 @@ func (d *Discovery) merge(now time.Time) {
 		default:
 		}
 	}
+	return err
 }
 
 // forget removes backends that left once they have been gone for long enough.
@@ -183,7 +205,7 @@ func (d *Discovery) forget(ctx context.Context) {
 		case <-d.alarm:
 		case <-timer.C:
 			d.mu.Lock()
-			d.merge(time.Now())
+			_ = d.merge(time.Now()) // the hook has told
 			d.mu.Unlock()
 		}
 		d.mu.Lock()
@@ -202,7 +224,7 @@ func (d *Discovery) Status() []Status {
 	defer d.mu.Unlock()
 	all := slices.Clone(d.statuses)
 	for i, s := range d.options.Sources {
-		if _, always := s.Source.(Static); always && !all[i].Last.IsZero() {
+		if _, always := s.Source.(Static); always && all[i].Err == nil {
 			all[i].Last = time.Now()
 		}
 	}

@@ -218,13 +218,40 @@ func TestListThatIsRefusedIsTriedAgain(t *testing.T) {
 	})
 }
 
+// A list that is replaced is followed at once, and what makes no sense is refused.
+func TestSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t)
+		if err := p.Set("static", specs("s", "t")); err != nil {
+			t.Error(err)
+		}
+		p.expect(t, "apply s t", "static: t:80 arrived")
+		if err := p.Set("static", specs("t")); err != nil {
+			t.Error(err)
+		}
+		p.expect(t, "apply !s t", "static: s:80 left")
+		for source, list := range map[string][]backends.Spec{"static": {{URL: "ftp://s"}}, "none": specs("s")} {
+			if err := p.Set(source, list); err == nil {
+				t.Errorf("%s: %v is taken over", source, list)
+			}
+		}
+		p.refuseWith(errors.New("full"))
+		if err := p.Set("static", specs("u")); err == nil || err.Error() != "full" {
+			t.Errorf("refused with %v, want full", err)
+		}
+		if n := p.Status()[0].Backends; n != 1 {
+			t.Errorf("%d backends, want 1", n)
+		}
+	})
+}
+
 func TestStatusNamesTheSources(t *testing.T) {
 	d := discovery.New(discovery.Options{Sources: []discovery.Named{{Name: "a", Source: discovery.Static(nil)}, {Name: "b", Source: newScript()}}})
 	var names []string
 	for _, s := range d.Status() {
 		names = append(names, s.Source)
-		if !s.Last.IsZero() {
-			t.Errorf("%s has answered without being asked", s.Source)
+		if static := s.Source == "a"; s.Last.IsZero() == static {
+			t.Errorf("%s: last answer at %v", s.Source, s.Last)
 		}
 	}
 	if !slices.Equal(names, []string{"a", "b"}) {

@@ -100,7 +100,6 @@ func (f *Fleet) Merge(now time.Time) Merged {
 		if m.Next.IsZero() || back.Before(m.Next) {
 			m.Next = back
 		}
-		gone.backend.Unready = true
 		all[id] = gone.backend
 	}
 	for _, id := range slices.Sorted(maps.Keys(all)) {

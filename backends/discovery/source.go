@@ -23,7 +23,7 @@ type Source interface {
 // list holds what was last known.
 type Tell func(list []backends.Spec, err error)
 
-// Static is a source that always says the same.
+// Static is a source that always says the same, until [Discovery.Set].
 type Static []backends.Spec
 
 var _ Source = Static(nil)

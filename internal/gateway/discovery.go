@@ -4,9 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmroute/warmroute/api/rpc"
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/backends/discovery"
 	"github.com/warmroute/warmroute/internal/config"
@@ -18,9 +20,18 @@ import (
 type finder struct {
 	pool      *router.Pool
 	discovery *discovery.Discovery
+
+	mu         sync.Mutex // not to be taken after a lock of the discovery
+	registered []backends.Spec
 }
 
-// newFinders makes one for each pool that has more than a list.
+// The sources that every pool has: the list of the configuration, and those who registered.
+const (
+	static     = "static"
+	registered = "registered"
+)
+
+// newFinders makes one for each pool.
 func (g *Gateway) newFinders(o Options) error {
 	if o.sources == nil {
 		o.sources = (*config.Pool).Sources
@@ -30,18 +41,64 @@ func (g *Gateway) newFinders(o Options) error {
 		if err != nil {
 			return err
 		}
-		if len(sources) > 1 {
-			g.finders = append(g.finders, finder{pool, discovery.New(discovery.Options{
-				Sources: sources,
-				Apply:   func(specs []backends.Spec) error { return g.apply(pool, specs) },
-				Hooks:   g.discoveryHooks(pool),
-			})})
-		}
-	}
-	if len(g.finders) == 0 {
-		return nil
+		g.finders = append(g.finders, &finder{pool: pool, discovery: discovery.New(discovery.Options{
+			Sources: append(sources, discovery.Named{Name: registered, Source: discovery.Static(nil)}),
+			Apply:   func(specs []backends.Spec) error { return g.apply(pool, specs) },
+			Hooks:   g.discoveryHooks(pool),
+		})})
 	}
 	return g.telemetry.ReadDiscovery(g.sources)
+}
+
+// finder returns who finds the backends of a pool.
+func (g *Gateway) finder(p *router.Pool) *finder {
+	i := slices.IndexFunc(g.finders, func(f *finder) bool { return f.pool == p })
+	return g.finders[i]
+}
+
+// list replaces what the configuration lists.
+func (f *finder) list(specs []backends.Spec) error { return f.discovery.Set(static, specs) }
+
+// change changes which backends are registered.
+func (f *finder) change(how func(before []backends.Spec) []backends.Spec) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := how(slices.Clone(f.registered))
+	if err := f.discovery.Set(registered, next); err != nil {
+		return err
+	}
+	f.registered = next
+	return nil
+}
+
+// registrar takes registered backends into the pools of a gateway, as one source among the
+// others.
+type registrar struct{ gateway *Gateway }
+
+var _ rpc.Registrar = registrar{}
+
+// Register implements [rpc.Registrar].
+func (r registrar) Register(p *router.Pool, spec backends.Spec) error {
+	_, identity, err := backends.ParseURL(spec.URL)
+	if err != nil {
+		return err
+	}
+	return r.gateway.finder(p).change(func(before []backends.Spec) []backends.Spec {
+		return append(without(before, spec.ID(identity)), spec)
+	})
+}
+
+// Deregister implements [rpc.Registrar].
+func (r registrar) Deregister(p *router.Pool, id string) error {
+	return r.gateway.finder(p).change(func(before []backends.Spec) []backends.Spec { return without(before, id) })
+}
+
+// without returns the specs that are not of a backend.
+func without(specs []backends.Spec, id string) []backends.Spec {
+	return slices.DeleteFunc(specs, func(s backends.Spec) bool {
+		_, identity, err := backends.ParseURL(s.URL)
+		return err == nil && s.ID(identity) == id
+	})
 }
 
 // discover keeps the pools like what their sources say until ctx ends.

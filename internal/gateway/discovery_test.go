@@ -284,3 +284,49 @@ func TestFileDiscovery(t *testing.T) {
 	write(`[{"targets": ["b1:8000"]}]`)
 	servedBy("b1:8000")
 }
+
+// A backend that registers is one source among the others: it outlives changes of the list,
+// keeps its cache if it registers again in time, and is one with the same backend found
+// elsewhere.
+func TestRegisteredBackendsAreASource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, source := startFound(t, map[string]http.Handler{"b1:8000": &engine{}, "b2:8000": &engine{}})
+		call := func(method, body string) {
+			t.Helper()
+			if status, _, answer := s.request(http.MethodPost, "http://"+adminAddr+"/warmroute.v1.AdminService/"+method, body, "Content-Type", "application/json"); status != http.StatusOK {
+				t.Errorf("%s %s: %d %s", method, body, status, answer)
+			}
+		}
+		register := `{"pool":"default","url":"http://b1:8000","lease":"3600s"}`
+		source.say(found("b2"))
+		call("RegisterBackend", register)
+		time.Sleep(2 * time.Second)
+		pin := func() (backend, cached string) {
+			source.say(found()) // so that b1 is the only one
+			backend, cached = s.served(longPrompt("A"))
+			source.say(found("b2"))
+			return backend, cached
+		}
+		for range 3 {
+			if backend, _ := pin(); backend != "b1:8000" {
+				t.Fatalf("served by %q", backend)
+			}
+		}
+		call("DeregisterBackend", `{"pool":"default","backend":"b1:8000"}`)
+		if backend, _ := s.served("x"); backend != "b2:8000" {
+			t.Errorf("after b1 left: served by %q", backend)
+		}
+		time.Sleep(30 * time.Second)
+		call("RegisterBackend", register)
+		if backend, cached := pin(); backend != "b1:8000" || cached == "0" {
+			t.Errorf("registered again: served by %q with %q tokens cached", backend, cached)
+		}
+		if err := s.Reload(reloaded(t, []string{"http://b1:8000"}, func(c *config.Config) { c.Pools[0].Discovery = s.config.Pools[0].Discovery })); err != nil {
+			t.Fatal(err)
+		}
+		call("DeregisterBackend", `{"pool":"default","backend":"b1:8000"}`)
+		if backend, cached := pin(); backend != "b1:8000" || cached == "0" {
+			t.Errorf("listed now: served by %q with %q tokens cached", backend, cached)
+		}
+	})
+}

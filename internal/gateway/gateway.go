@@ -64,7 +64,7 @@ type Gateway struct {
 	lately    *recent.Store // nil where nothing is remembered
 	poller    *health.Poller
 	prober    *health.Prober // nil where engines are not probed
-	finders   []finder
+	finders   []*finder
 	routing   *rpc.Service
 	operators *rpc.Admin
 	silent    silence

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/backends"
-	"github.com/warmroute/warmroute/backends/discovery"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/router"
 )
@@ -432,11 +431,7 @@ func TestTheManualListsTheMetricsOfAStartedServer(t *testing.T) {
 	}
 	exposed := make(map[string]bool)
 	synctest.Test(t, func(t *testing.T) {
-		sources := func(p *config.Pool) ([]discovery.Named, error) {
-			listed, err := p.Sources()
-			return append(listed, discovery.Named{Name: "none", Source: discovery.Static(nil)}), err
-		}
-		s := startWith(t, withoutRedis, map[string]http.Handler{"b1:8000": newDouble(t, nil)}, sources)
+		s := start(t, withoutRedis, map[string]http.Handler{"b1:8000": newDouble(t, nil)})
 		time.Sleep(10 * time.Second)
 		for range 2 { // a match, so that there is a calibration
 			s.chat(longPrompt("A"), `,"max_tokens":1`)

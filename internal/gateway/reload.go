@@ -4,12 +4,10 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/telemetry"
-	"github.com/warmroute/warmroute/router"
 )
 
 // reloading is what is known of the configuration that was last taken over.
@@ -75,17 +73,12 @@ func (g *Gateway) plan(before, c, next *config.Config) (plans []func() error, ch
 		blockBytes := from.Routing.BlockBytes
 		from.Routing = to.Routing
 		from.Routing.BlockBytes = blockBytes
-		if !reflect.DeepEqual(from.Backends, to.Backends) && g.listed(pool) {
-			plans = append(plans, func() error { return g.apply(pool, specs[j].Backends) })
+		if !reflect.DeepEqual(from.Backends, to.Backends) {
+			plans = append(plans, func() error { return g.finder(pool).list(specs[j].Backends) })
 			from.Backends = to.Backends
 		}
 	}
 	return plans, changes, nil
-}
-
-// listed reports whether a pool's backends are those of the configuration alone.
-func (g *Gateway) listed(p *router.Pool) bool {
-	return !slices.ContainsFunc(g.finders, func(f finder) bool { return f.pool == p })
 }
 
 // report logs what has changed, and what has not because a restart is needed for it.
@@ -106,16 +99,8 @@ func (g *Gateway) report(changes []config.Change) {
 	}
 }
 
-// waits reports whether a change that a router may take over alive waits for a restart here:
-// the listed backends of a pool that has discovery as well.
-func (g *Gateway) waits(c config.Change) bool {
-	if c.Key == "log.level" {
-		return g.level == nil
-	}
-	return slices.ContainsFunc(g.finders, func(f finder) bool {
-		return strings.HasPrefix(c.Key, "pools["+f.pool.Name()+"].backends")
-	})
-}
+// waits reports whether a change that a router may take over alive waits for a restart here.
+func (g *Gateway) waits(c config.Change) bool { return c.Key == "log.level" && g.level == nil }
 
 // ReloadFailed notes that a configuration could not be read; the one before holds on.
 func (g *Gateway) ReloadFailed(err error) {

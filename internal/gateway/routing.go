@@ -38,6 +38,8 @@ func newOperators(o Options, g *Gateway) (*rpc.Admin, error) {
 		Recent: g.telemetry.Recent,
 		Follow: g.telemetry.Follow,
 		Logger: o.Logger,
+
+		Registrar: registrar{g},
 	}
 	if g.shared == nil {
 		return rpc.NewAdmin(options)
