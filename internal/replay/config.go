@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/internal/enginesim"
 	"github.com/warmroute/warmroute/router"
 )
@@ -53,6 +54,10 @@ type Config struct {
 	// of a horizon, after every loss, and every AuditEvery (default a minute).
 	Audit      bool
 	AuditEvery time.Duration
+	// Observe, where it is set, gets the access record of every request that was sent to an
+	// engine, at its end, as far as a router's telemetry would. The record may be used again
+	// afterwards.
+	Observe func(*feedback.Record)
 	// Seed makes the run repeatable.
 	Seed uint64
 	// Progress, where it is set, is told every progressEvery moments how many requests

@@ -35,6 +35,7 @@ type Fleet struct {
 	seeds  map[string]kvindex.Key // chain seed by tenant
 	tokens []run                  // scratch
 	bytes  []run                  // scratch
+	record feedback.Record        // scratch
 	probe  [1]enginesim.BlockID   // scratch
 	spare  []*flight
 	routed int

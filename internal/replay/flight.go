@@ -73,6 +73,7 @@ func (f *Fleet) route(at time.Duration, ask workload.Request) {
 		return
 	}
 	fl.decision = decision
+	f.result.Busiest = max(f.result.Busiest, decision.InFlight+1)
 	fl.node = fl.via.node(decision.Backend)
 	fl.submit(at)
 }
@@ -237,9 +238,13 @@ func (fl *flight) breakOff(at time.Duration) {
 
 // complete tells the router, where it knows of the request.
 func (fl *flight) complete(o feedback.Outcome) {
-	if fl.decision != nil {
-		fl.via.router.Complete(fl.decision, o)
+	if fl.decision == nil {
+		return
 	}
+	if fl.fleet.config.Observe != nil {
+		fl.observe(o)
+	}
+	fl.via.router.Complete(fl.decision, o)
 }
 
 // end gives the memory back and tells the source. The engine is done with the flight.

@@ -33,6 +33,9 @@ type Result struct {
 	// was full.
 	Backends []int
 	Overflow int
+	// Busiest is the most requests that any backend had in flight at a decision, that
+	// request included.
+	Busiest int
 
 	// Account is where the tokens of answered prompts went, as the router tells it.
 	Account feedback.Account

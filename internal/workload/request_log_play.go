@@ -18,24 +18,33 @@ import (
 // Block keys name the content. How many tokens a block has is settled by the earliest
 // request that has it: its prompt's tokens, evenly over its bytes, less those of the blocks
 // known before. What an answer did not report is reckoned: a prompt at the log's own bytes
-// per token, an answer at the mean length. Plays do not depend on the seed.
+// per token, an answer at the mean length. A prompt that goes on with an earlier answer finds it
+// where that was given. Plays do not depend on the seed.
 func ReadRequestLog(r io.Reader, load float64, pools ...string) (*Workload, error) {
 	return Open(KindRequestLog, r, Options{Load: load, Pools: pools})
+}
+
+// ScanRequestLog reads a request log, plain or gzip, line by line. The error of a bad file, or
+// of use, is a [*LineError].
+func ScanRequestLog(r io.Reader, use func(*LoggedRequest) error) error {
+	return eachRecord(r, func(line []byte) error {
+		request, err := ParseLoggedRequest(line)
+		if err != nil {
+			return err
+		}
+		return use(&request)
+	})
 }
 
 func readRequestLog(r io.Reader, pools []string) (*loggedBlocks, error) {
 	reading := logReading{known: make(map[kvindex.Key]int32)}
 	others := make(map[string]bool) // pools that are not played
-	err := eachRecord(r, func(line []byte) error {
-		request, err := ParseLoggedRequest(line)
-		if err != nil {
-			return err
-		}
+	err := ScanRequestLog(r, func(request *LoggedRequest) error {
 		if len(pools) > 0 && !slices.Contains(pools, request.Pool) {
 			others[request.Pool] = true
 			return nil
 		}
-		return reading.add(&request)
+		return reading.add(request)
 	})
 	if err != nil {
 		return nil, err
@@ -69,24 +78,17 @@ type loggedBlock struct {
 	key    kvindex.Key
 	parent int32 // noBlock where it is the first
 	end    int32 // in tokens from the beginning of a prompt; 0 is not settled yet
+	after  int32 // request that is answered here, noRequest where none is
 }
 
 const noBlock = -1
-
-// logged is a request as it is kept.
-type logged struct {
-	at             time.Duration
-	last           int32 // block
-	depth          int32 // blocks
-	block, stream  int32 // bytes
-	prompt, output int32 // tokens, -1 where it was not reported
-}
 
 // logReading is a log as far as it has been read. Times are from the beginning of 1970.
 type logReading struct {
 	loggedBlocks
 	known       map[kvindex.Key]int32 // block by key
 	first, last time.Duration         // arrivals
+	reckon      float64               // bytes per token, 0: the mean
 	kept        memory
 }
 
@@ -105,7 +107,7 @@ func (l *logReading) add(r *LoggedRequest) error {
 		if !known {
 			block = int32(len(l.blocks)) //nolint:gosec // bounded by the size of a trace
 			l.known[key] = block
-			l.blocks = append(l.blocks, loggedBlock{key: key, parent: last})
+			l.blocks = append(l.blocks, loggedBlock{key: key, parent: last, after: noRequest})
 		}
 		if l.blocks[block].parent != last {
 			return fmt.Errorf(`"keys": that of block %d follows another block on a line before`, i+1)
@@ -119,9 +121,10 @@ func (l *logReading) add(r *LoggedRequest) error {
 		return int32(*tokens) //nolint:gosec // checked by the parser
 	}
 	l.requests = append(l.requests, logged{
-		at: at, last: last, depth: int32(len(r.Keys)), //nolint:gosec // by the size of a line
+		at: at, lasted: time.Duration(min(max(r.DurationSeconds, 0), maxSpan.Seconds()) * float64(time.Second)),
+		last: last, depth: int32(len(r.Keys)), //nolint:gosec // by the size of a line
 		block: int32(r.BlockBytes), stream: int32(r.StreamBytes), //nolint:gosec // checked by the parser
-		prompt: reported(r.PromptTokens), output: reported(r.OutputTokens),
+		prompt: reported(r.PromptTokens), output: reported(r.OutputTokens), cached: reported(r.CachedTokens),
 	})
 	return l.kept.keep(requestMemory + blockMemory*(len(l.blocks)-before))
 }
@@ -129,18 +132,20 @@ func (l *logReading) add(r *LoggedRequest) error {
 // settle puts the requests in order, and gives lengths in tokens to what has none.
 func (l *logReading) settle() *loggedBlocks {
 	slices.SortStableFunc(l.requests, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
-	bytesPerToken, output := l.bytesPerToken(), l.meanOutput()
+	bytesPerToken, output := cmp.Or(l.reckon, l.bytesPerToken()), l.meanOutput()
+	next := continuations{log: l, latest: make(map[int32]int32)}
 	for i := range l.requests {
 		r := &l.requests[i]
 		r.at -= l.first
-		if r.prompt < 0 {
+		if r.reported = r.prompt >= 0; !r.reported {
 			r.prompt = int32(min(float64(r.stream)/bytesPerToken, maxTokens))
 		}
-		if r.output < 0 {
+		if r.answer = r.output >= 0; !r.answer {
 			r.output = output
 		}
-		l.settleBlocks(r)
+		next.look(int32(i), l.settleBlocks(r)) //nolint:gosec // by the size of a trace
 	}
+	next.settle()
 	log := l.loggedBlocks // alone: what is only for reading is large
 	return &log
 }
@@ -173,8 +178,9 @@ func (l *logReading) meanOutput() int32 {
 }
 
 // settleBlocks gives a place to those blocks of a prompt that have none: the tokens that
-// remain of the prompt, evenly over the bytes that remain, at least one for each block.
-func (l *loggedBlocks) settleBlocks(r *logged) {
+// remain of the prompt, evenly over the bytes that remain, at least one for each block. It
+// returns the last block that had one.
+func (l *loggedBlocks) settleBlocks(r *logged) int32 {
 	open, from := 0, int32(noBlock) // blocks without a place, and the last block with one
 	for from = r.last; from != noBlock && l.blocks[from].end == 0; from = l.blocks[from].parent {
 		open++
@@ -188,6 +194,7 @@ func (l *loggedBlocks) settleBlocks(r *logged) {
 		l.blocks[at].end = begin + int32(share) //nolint:gosec // of lengths that are checked
 		at = l.blocks[at].parent
 	}
+	return from
 }
 
 // end is where a block ends, in tokens from the beginning of a prompt.
@@ -196,21 +203,6 @@ func (l *loggedBlocks) end(at int32) int32 {
 		return 0
 	}
 	return l.blocks[at].end
-}
-
-// prompt returns a request's content.
-func (l *loggedBlocks) prompt(r *logged, number int) []Segment {
-	prompt := make([]Segment, r.depth, r.depth+1)
-	at := r.last
-	for i := range slices.Backward(prompt) {
-		b := &l.blocks[at]
-		prompt[i] = Segment{ID: uint64(b.key), Tokens: int(b.end - l.end(b.parent))}
-		at = b.parent
-	}
-	if rest := max(r.prompt, 1) - l.end(r.last); rest > 0 {
-		prompt = append(prompt, Segment{ID: Mix(^uint64(number)), Tokens: int(rest)}) //nolint:gosec // a count
-	}
-	return prompt
 }
 
 // logPlay is one play of a log. It implements [Source].
@@ -225,9 +217,14 @@ func (p *logPlay) Next() (Request, bool) {
 	if p.next == len(p.log.requests) {
 		return Request{}, false
 	}
-	r := &p.log.requests[p.next]
+	number := int32(p.next) //nolint:gosec // by the size of a trace
+	r := &p.log.requests[number]
 	p.next++
-	return Request{At: faster(r.at, p.load), Prompt: p.log.prompt(r, p.next), OutputTokens: max(int(r.output), 1), Session: p.next}, true
+	next := Request{At: faster(r.at, p.load), Prompt: p.log.promptOf(number), OutputTokens: max(int(r.output), 1), Session: p.next}
+	if r.continued {
+		next.Answer = answerTo(number)
+	}
+	return next, true
 }
 
 // Ended implements [Source].
