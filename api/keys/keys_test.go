@@ -84,8 +84,9 @@ func start(t *testing.T) *fleet {
 	ring := keys.New([]keys.Key{
 		{Name: "all", AccessKeyID: "AKALL", Secret: "secret of all"},
 		{Name: "first", AccessKeyID: "AKONE", Secret: "secret of one", Pools: []string{"one"}},
+		{Name: "token", TokenSHA256: hashed("token of one"), Pools: []string{"one"}},
 	}, nil)
-	p, err := proxy.New(proxy.Options{Router: r, Transport: carrier, Admit: ring.Admit, ForwardCredentials: true, DecisionHeaders: true})
+	p, err := proxy.New(proxy.Options{Router: r, Transport: carrier, Admit: ring.Admit, DecisionHeaders: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +164,116 @@ func TestAdmission(t *testing.T) {
 		if w.Header().Get("X-Warmroute-Predicted-Cached-Tokens") != "" { // MT-05
 			t.Errorf("%s: the answer tells what others asked", test.name)
 		}
+	}
+}
+
+// hashed is the hash of a token as the configuration has it.
+func hashed(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+
+// TestTokens: API keys are shown as OpenAI's clients show them, or Anthropic's; each is good for
+// its pools, and what is wrong is said in the client's dialect.
+func TestTokens(t *testing.T) {
+	f := start(t)
+	chat := func(model string, header ...string) *http.Request {
+		r := post("/v1/chat/completions", `{"model":"`+model+`","messages":[]}`)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Add(header[i], header[i+1])
+		}
+		return r
+	}
+	for _, test := range []struct {
+		name   string
+		r      *http.Request
+		status int
+		text   string
+	}{
+		{"bearer", chat("m-one", "Authorization", "Bearer token of one"), 200, ""},
+		{"in lower case", chat("m-one", "Authorization", "bearer  token of one "), 200, ""},
+		{"x-api-key", chat("m-one", "X-Api-Key", "token of one"), 200, ""},
+		{"another pool", chat("m-two", "Authorization", "Bearer token of one"), 403, "forbidden"},
+		{"a wrong one", chat("m-one", "Authorization", "Bearer token of on"), 401, "invalid_api_key"},
+		{"its hash", chat("m-one", "Authorization", "Bearer "+hashed("token of one")), 401, "invalid_api_key"},
+		{"an empty one", chat("m-one", "Authorization", "Bearer "), 401, "missing_credentials"},
+		{"another scheme", chat("m-one", "Authorization", "Basic dG9rZW4="), 401, ""},
+		{"none", chat("m-one"), 401, "missing_credentials"},
+	} {
+		asked := f.asked.Load()
+		w := f.do(test.r)
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.text) {
+			t.Errorf("%s: got %d %s, want %d %s", test.name, w.Code, w.Body, test.status, test.text)
+		}
+		if reached := f.asked.Load() > asked; reached != (test.status == 200) {
+			t.Errorf("%s: the engine was asked: %v", test.name, reached)
+		}
+		if w.Code == 401 && w.Header().Get("WWW-Authenticate") == "" {
+			t.Errorf("%s: no WWW-Authenticate", test.name)
+		}
+		if strings.Contains(w.Body.String(), "token of") {
+			t.Errorf("%s: the answer shows a token: %s", test.name, w.Body)
+		}
+	}
+}
+
+// TestRate: a key asks as often as it may, by the clock, and others do not notice. A signature
+// that is wrong uses nothing up.
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ring := keys.New([]keys.Key{
+			{Name: "slow", TokenSHA256: hashed("slow"), RequestsPerSecond: 2},
+			{Name: "other", TokenSHA256: hashed("other")},
+			{Name: "signed", AccessKeyID: "AK", Secret: "s", RequestsPerSecond: 1},
+		}, nil)
+		admit := func(token string) *proxy.Error {
+			r := post("/v1/chat/completions", "")
+			r.Header.Set("Authorization", "Bearer "+token)
+			_, err := ring.Admit(r)
+			return err
+		}
+		for i := range 4 {
+			if err := admit("slow"); err != nil {
+				t.Errorf("request %d: %v", i, err)
+			}
+		}
+		err := admit("slow")
+		if err == nil || err.Status != 429 || err.Code != proxy.CodeRateLimited || err.RetryAfter < time.Second {
+			t.Errorf("one too many: %+v", err)
+		}
+		for range 100 {
+			if err := admit("other"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(500 * time.Millisecond)
+		if err := admit("slow"); err != nil {
+			t.Errorf("half a second later: %v", err)
+		}
+		signed := func(secret string) *proxy.Error {
+			v, err := ring.Admit(sign(post(one, ""), "AK", secret, "sagemaker", time.Now(), nil))
+			if err != nil {
+				return err
+			}
+			return v.Check()
+		}
+		for range 10 {
+			if err := signed("wrong"); err == nil || err.Code != proxy.CodeBadSignature {
+				t.Errorf("a wrong secret: %v", err)
+			}
+		}
+		if a, b, c := signed("s"), signed("s"), signed("s"); a != nil || b != nil || c == nil {
+			t.Errorf("signed requests: %v, %v, %v", a, b, c)
+		}
+	})
+}
+
+// TestTenantOfAKey: the key says whose requests they are, whatever they say themselves.
+func TestTenantOfAKey(t *testing.T) {
+	ring := keys.New([]keys.Key{{Name: "k", TokenSHA256: hashed("t"), Tenant: "mine"}}, nil)
+	r := post(one, "{}")
+	r.Header.Set("Authorization", "Bearer t")
+	r.Header.Set("X-Amzn-SageMaker-Prefix-Aware-Id", "theirs")
+	v, err := ring.Admit(r)
+	if err != nil || v.Tenant != "mine" || v.Key != "k" {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 

@@ -44,7 +44,7 @@ func errorCode(c proxy.Code) string {
 	switch c {
 	case proxy.CodeInvalidRequest:
 		return ""
-	case proxy.CodeSaturated:
+	case proxy.CodeSaturated, proxy.CodeRateLimited:
 		return "rate_limit_exceeded"
 	case proxy.CodeNotFound:
 		return "not_found"

@@ -57,6 +57,8 @@ const (
 	CodeNotImplemented Code = "not_implemented"
 	// CodeNotReady is a model that no backend has named yet.
 	CodeNotReady Code = "not_ready"
+	// CodeRateLimited is a key that has asked too often.
+	CodeRateLimited Code = "rate_limited"
 	// CodeSaturated is a pool without room.
 	CodeSaturated Code = "saturated"
 	// CodeBusy is a router without room for one more body.
@@ -156,7 +158,7 @@ func (e *Error) result() feedback.Result {
 	switch e.Code {
 	case CodeModelNotFound, CodeNotFound:
 		return feedback.NotFound
-	case CodeSaturated, CodeBusy:
+	case CodeSaturated, CodeBusy, CodeRateLimited:
 		return feedback.Saturated
 	case CodeNotReady, CodeNoBackend:
 		return feedback.NoBackend

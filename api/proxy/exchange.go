@@ -148,6 +148,9 @@ func (x *exchange) enter() (tenant string, err *Error) {
 
 // tenant reads the tenant id that the client gives.
 func (x *exchange) tenant() (string, *Error) {
+	if x.visitor.Tenant != "" {
+		return x.visitor.Tenant, nil
+	}
 	ids := x.r.Header[headerTenant]
 	if len(ids) == 0 {
 		return "", nil

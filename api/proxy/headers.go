@@ -112,9 +112,18 @@ func staysHere(name string) bool {
 	return false
 }
 
-// keepCredentials decides which of the client's credentials go on. A signature for
-// this router's address is of no use to anybody behind it.
+// keepCredentials decides which of the client's credentials go on, or what goes in their
+// place. A signature for this router's address is of no use to anybody behind it.
 func (x *exchange) keepCredentials(h http.Header) {
+	if x.p.options.UpstreamKey != nil {
+		if key := x.p.options.UpstreamKey(x.target.Pool.Name()); key != "" {
+			for _, name := range credentials {
+				delete(h, name)
+			}
+			h["Authorization"] = []string{"Bearer " + key}
+			return
+		}
+	}
 	if !x.p.options.ForwardCredentials {
 		for _, name := range credentials {
 			delete(h, name)

@@ -61,6 +61,9 @@ type Options struct {
 	// ForwardCredentials sends the client's Authorization, x-api-key and cookies on
 	// to the engines. Without it they stay here. Signatures of AWS never go on.
 	ForwardCredentials bool
+	// UpstreamKey, if set, returns the API key that the engines of a pool want; empty for
+	// none. It takes the place of whatever the client sent.
+	UpstreamKey func(pool string) string
 	// Admit, if set, says who a request is from, before its body is read, or why it is
 	// not let in. It may put another body into the place of the request's. Without it
 	// everybody is let in.

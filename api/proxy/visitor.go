@@ -12,6 +12,8 @@ type Visitor struct {
 	Key string
 	// Pools are the pools it may use; none means all.
 	Pools []string
+	// Tenant is the tenant id of its requests, whatever they say; empty leaves it to them.
+	Tenant string
 	// Check, if set, is called when the body has been read to its end, and before
 	// anything is done with it: it says whether that is the body of this visitor.
 	Check func() *Error

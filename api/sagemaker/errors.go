@@ -35,7 +35,7 @@ func shape(e *proxy.Error) (status int, kind string) {
 		return http.StatusServiceUnavailable, serviceUnavailable
 	case proxy.CodeNoBackend, proxy.CodeStopping:
 		return http.StatusServiceUnavailable, serviceUnavailable
-	case proxy.CodeSaturated, proxy.CodeBusy, proxy.CodeNotReady:
+	case proxy.CodeSaturated, proxy.CodeRateLimited, proxy.CodeBusy, proxy.CodeNotReady:
 		return http.StatusTooManyRequests, modelNotReady
 	case proxy.CodeModelNotFound:
 		return http.StatusBadRequest, validationError

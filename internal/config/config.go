@@ -70,12 +70,20 @@ type Config struct {
 type Key struct {
 	// Name is the key's name in errors; unique.
 	Name string `yaml:"name"`
+	// TokenSHA256 is the SHA-256 hash, in hex digits, of a bearer token.
+	TokenSHA256 string `yaml:"token_sha256,omitempty"`
 	// AccessKeyID is the public part of an access key.
-	AccessKeyID string `yaml:"access_key_id"`
+	AccessKeyID string `yaml:"access_key_id,omitempty"`
 	// Secret is the other part.
-	Secret Secret `yaml:"secret"`
+	Secret Secret `yaml:"secret,omitempty"`
 	// Pools are the pools that the key is good for. Default all.
 	Pools []string `yaml:"pools,omitempty"`
+	// Tenant is the tenant id of all its requests, whatever they say themselves. Default
+	// none: it is theirs to say.
+	Tenant string `yaml:"tenant,omitempty"`
+	// RequestsPerSecond bounds its requests; twice as many may come at once. Default 0: as
+	// many as come.
+	RequestsPerSecond float64 `yaml:"requests_per_second,omitempty"`
 }
 
 // Pool is a group of backends that serve the same models.
@@ -85,6 +93,9 @@ type Pool struct {
 	// Models are the models the pool serves. Default none: the pool serves what its
 	// backends say they serve.
 	Models []Model `yaml:"models,omitempty"`
+	// UpstreamKey is the API key that engines want: requests, probes and scrapes carry it as a
+	// bearer token, in the place of what a client sent. Default none.
+	UpstreamKey Secret `yaml:"upstream_key,omitempty"`
 	// Routing is how requests are spread over the backends.
 	Routing Routing `yaml:"routing"`
 	// Backends are the engines; there must be one, or a source of them in Discovery.

@@ -98,8 +98,10 @@ listen: 0.0.0.0:80
 admin_listen: 10.0.0.1:81
 keys:
   - {name: app, access_key_id: AKIDEXAMPLE, secret: "${SEED}", pools: [chat]}
+  - {name: web, token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, tenant: t-1, requests_per_second: 2.5}
 pools:
   - name: chat
+    upstream_key: ${SEED}
     models:
       - qwen
       - {name: gpt-4, served: qwen, adapter: true}
@@ -182,7 +184,11 @@ func TestEveryKeyIsRead(t *testing.T) {
 		if strings.HasSuffix(key, "[]") {
 			continue
 		}
-		parts := strings.Split(strings.NewReplacer("keys[]", "keys[0]", "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]",
+		one := "keys[0]"
+		if slices.Contains([]string{"keys[].token_sha256", "keys[].tenant", "keys[].requests_per_second"}, key) {
+			one = "keys[1]" // a key is a token or an access key
+		}
+		parts := strings.Split(strings.NewReplacer("keys[]", one, "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]",
 			"files[]", "files[0]", "dns[]", "dns[0]", "kubernetes[]", "kubernetes[0]").Replace(key), ".")
 		if c.lines[strings.Join(parts, ".")] == 0 {
 			t.Errorf("the file of this test does not set %s", key)

@@ -47,6 +47,9 @@ keys:
   - {name: a, access_key_id: AKID, secret: s, pools: [chat, nowhere]}
   - {access_key_id: "A B"}
   - {name: c, secret: "${WARMROUTE_NOT_SET}"}
+  - {name: d, token_sha256: s3cret, tenant: " t", requests_per_second: -1}
+  - {name: e, token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, access_key_id: AK2, secret: s}
+  - {name: f, token_sha256: 9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08}
 pools:
 `+sagemakerPool("chat", ""))
 	want := []string{
@@ -57,7 +60,12 @@ pools:
 		`warmroute.yaml:5: keys[2].access_key_id: "A B" is not an access key id: want letters, digits and underscores, at most 128`,
 		"warmroute.yaml:5: keys[2].secret: is missing: write ${NAME}, and put it into the environment",
 		`warmroute.yaml:6: keys[3].secret: the environment variable WARMROUTE_NOT_SET is not set`,
-		`warmroute.yaml:6: keys[3].access_key_id: is missing: a key needs an access_key_id and a secret`,
+		`warmroute.yaml:6: keys[3]: a key needs a token_sha256, or an access_key_id and a secret`,
+		"warmroute.yaml:7: keys[4].token_sha256: is not a SHA-256 hash: want 64 hex digits, as `printf %s TOKEN | sha256sum` prints them",
+		`warmroute.yaml:7: keys[4].tenant: " t" is not a tenant id: want 1 to 64 printable ASCII characters, the first not a space`,
+		`warmroute.yaml:7: keys[4].requests_per_second: -1 is neither 0 (as many as come) nor up to 1,000,000`,
+		`warmroute.yaml:8: keys[5].access_key_id: a key is a token or an access key, not both: make it two keys`,
+		`warmroute.yaml:9: keys[6].token_sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" is there already, keys[5].token_sha256 in line 8`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmroute/warmroute/api/keys"
 	"github.com/warmroute/warmroute/api/proxy"
+	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/proto/warmroute/v1/warmroutev1connect"
 )
@@ -17,7 +18,10 @@ func admit(configured []config.Key) func(*http.Request) (proxy.Visitor, *proxy.E
 	}
 	var all []keys.Key
 	for _, k := range configured {
-		all = append(all, keys.Key{Name: k.Name, AccessKeyID: k.AccessKeyID, Secret: k.Secret.Reveal(), Pools: k.Pools})
+		all = append(all, keys.Key{
+			Name: k.Name, TokenSHA256: k.TokenSHA256, AccessKeyID: k.AccessKeyID, Secret: k.Secret.Reveal(),
+			Pools: k.Pools, Tenant: k.Tenant, RequestsPerSecond: k.RequestsPerSecond,
+		})
 	}
 	return keys.New(all, nil).Admit
 }
@@ -31,4 +35,14 @@ func closeRouting(mux *http.ServeMux) {
 		_, _ = io.WriteString(w, `{"code":"unauthenticated","message":"the routing service is closed while there are keys"}`)
 	})
 	mux.Handle("/"+warmroutev1connect.RoutingServiceName+"/", refuse)
+}
+
+// credentials are the headers by which a backend's engine lets this router in.
+func (g *Gateway) credentials(b *backends.Backend) http.Header {
+	if p := g.poolOf(b); p != nil {
+		if key := g.config.UpstreamKey(p.Name()); key != "" {
+			return http.Header{"Authorization": {"Bearer " + key}}
+		}
+	}
+	return nil
 }

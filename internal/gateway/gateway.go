@@ -148,7 +148,7 @@ func (g *Gateway) build(o Options) error {
 	carrier := o.Config.TransportConfig()
 	carrier.DialContext = o.DialContext
 	g.transport = transport.New(carrier)
-	g.poller = health.NewPoller(health.Config{}, g.transport, g.healthHooks())
+	g.poller = health.NewPoller(health.Config{Header: g.credentials}, g.transport, g.healthHooks())
 	if o.Config.Health.Enabled {
 		g.prober = g.newProber()
 	}
@@ -172,7 +172,8 @@ func (g *Gateway) build(o Options) error {
 		InjectUsage:        o.Config.InjectUsage,
 		DecisionHeaders:    o.Config.DecisionHeaders,
 		AllowPin:           o.Config.AllowBackendPin,
-		ForwardCredentials: o.Config.ForwardCredentials,
+		ForwardCredentials: o.Config.ForwardsCredentials(),
+		UpstreamKey:        o.Config.UpstreamKey,
 		Admit:              admit(o.Config.Keys),
 		KeySeed:            o.Config.KeySeed.Reveal(),
 		Observe:            g.telemetry.Observe,

@@ -32,7 +32,9 @@ func (g *Gateway) probeFirst(ctx context.Context) {
 }
 
 func (g *Gateway) newProber() *health.Prober {
-	return health.NewProber(g.config.ProbeConfig(), g.transport, health.ProbeHooks{Changed: g.probed, Frozen: g.frozen})
+	c := g.config.ProbeConfig()
+	c.Header = g.credentials
+	return health.NewProber(c, g.transport, health.ProbeHooks{Changed: g.probed, Frozen: g.frozen})
 }
 
 // probed logs that a backend leaves rotation, or comes back.

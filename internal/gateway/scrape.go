@@ -74,7 +74,9 @@ func (u *unreadable) keep(list []*backends.Backend) {
 // newScraper returns what reads the metrics of all pools' engines. An engine in two
 // pools is two backends behind one URL: its page is read once.
 func (g *Gateway) newScraper() *scrape.Scraper {
-	return scrape.New(g.config.ScrapeConfig(), g.transport, scrape.Hooks{
+	c := g.config.ScrapeConfig()
+	c.Header = g.credentials
+	return scrape.New(c, g.transport, scrape.Hooks{
 		Scraped: func(b *backends.Backend, s feedback.EngineState, _ time.Duration) {
 			if p := g.poolOf(b); p != nil {
 				g.router.Scraped(p, b, s)
