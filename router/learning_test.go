@@ -231,6 +231,10 @@ func TestAnotherEngineAtTheSameURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	set("b")
+	r.Replaced(p, p.Backends()[0], time.Unix(2001, 5e8))
+	if at := p.Status(time.Unix(2002, 0))[0].Horizon; !at.Equal(time.Unix(2001, 5e8)) {
+		t.Errorf("horizon %v: other routers are not told", at)
+	}
 	r.Complete(flying, feedback.Outcome{Result: feedback.Success, Now: time.Unix(2002, 0)})
 	for _, doc := range []string{"doc", "other"} {
 		if d := play(t, r, docRequest(p, doc, time.Unix(2010, 0)), time.Second, usage); d.MatchedBlocks != 0 {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -132,6 +133,9 @@ func (g *Gateway) discoveryHooks(p *router.Pool) discovery.Hooks {
 	pool := slog.String("pool", p.Name())
 	return discovery.Hooks{
 		Changed: func(source string, c discovery.Change) {
+			if c.Event == discovery.Replaced {
+				g.replaced(p, c.Backend.ID)
+			}
 			g.logger.Info("backend "+c.Event.String(), pool, slog.String("source", source), slog.String("backend", c.Backend.ID),
 				slog.Bool("ready", !c.Backend.Unready))
 		},
@@ -144,6 +148,15 @@ func (g *Gateway) discoveryHooks(p *router.Pool) discovery.Hooks {
 		Refused: func(err error) {
 			g.logger.Error("the backends found cannot be taken over", pool, slog.String("error", err.Error()))
 		},
+	}
+}
+
+// replaced takes in that another engine is a backend now.
+func (g *Gateway) replaced(p *router.Pool, id string) {
+	for _, b := range p.Backends() {
+		if b.ID == id {
+			g.router.Replaced(p, b, time.Now())
+		}
 	}
 }
 

@@ -177,6 +177,10 @@ func TestCacheOfWhoReturns(t *testing.T) {
 				source.say(found(c.back))
 				time.Sleep(2 * time.Second)
 				backend, cached := s.served(longPrompt("A"))
+				told := !s.Router().Pools()[0].Status(time.Now())[0].Horizon.IsZero() // other routers, too
+				if want := strings.HasPrefix(name, "another"); told != want {
+					t.Errorf("its horizon has moved: %v, want %v", told, want)
+				}
 				if backend != "b1:8000" || (cached != "0") != c.kept {
 					t.Errorf("served by %q with %q tokens cached, want them: %v", backend, cached, c.kept)
 				}
