@@ -54,9 +54,8 @@ type Config struct {
 	// of a horizon, after every loss, and every AuditEvery (default a minute).
 	Audit      bool
 	AuditEvery time.Duration
-	// Observe, where it is set, gets the access record of every request that was sent to an
-	// engine, at its end, as far as a router's telemetry would. The record may be used again
-	// afterwards.
+	// Observe, where it is set, gets the access record of every request that came to a router,
+	// at its end, as a router's telemetry would. The record may be used again afterwards.
 	Observe func(*feedback.Record)
 	// Seed makes the run repeatable.
 	Seed uint64

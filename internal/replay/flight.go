@@ -69,6 +69,7 @@ func (f *Fleet) route(at time.Duration, ask workload.Request) {
 	decision, err := fl.via.router.Route(&req)
 	if err != nil {
 		f.result.Rejected++
+		fl.observe(feedback.Outcome{Now: clock(at), Result: feedback.Saturated, Status: 429})
 		fl.end(at, false)
 		return
 	}
@@ -241,9 +242,7 @@ func (fl *flight) complete(o feedback.Outcome) {
 	if fl.decision == nil {
 		return
 	}
-	if fl.fleet.config.Observe != nil {
-		fl.observe(o)
-	}
+	fl.observe(o)
 	fl.via.router.Complete(fl.decision, o)
 }
 

@@ -5,21 +5,27 @@ import (
 	"github.com/warmroute/warmroute/kvindex"
 )
 
-// observe tells what came of a request, as the proxy tells telemetry. The record's keys are
-// those of the whole prompt, whatever PrefixLength cuts off.
+// observe tells what came of a request, as the proxy tells telemetry, if anybody wants to know.
+// The record's keys are those of the whole prompt, whatever PrefixLength cuts off.
 func (fl *flight) observe(o feedback.Outcome) {
 	f := fl.fleet
+	if f.config.Observe == nil {
+		return
+	}
 	r := &f.record
 	*r = feedback.Record{
 		Start: clock(fl.at), Duration: o.Now.Sub(clock(fl.at)), Status: o.Status, Result: o.Result, Streamed: true,
-		Pool: poolName, Attempts: 1, Usage: o.Usage,
+		Pool: poolName, Usage: o.Usage,
 		PromptBlocks: len(fl.keys), HasPrefix: len(fl.keys) >= minPrefixBlocks,
 		Keys: fl.wholeKeys(r.Keys[:0]), BlockBytes: f.config.Router.BlockBytes, StreamBytes: fl.stream,
 	}
 	if fl.first {
 		r.TTFT = f.result.Samples[fl.sample].TTFT
 	}
-	fl.decision.Record(r)
+	if fl.decision != nil {
+		r.Attempts = 1
+		fl.decision.Record(r)
+	}
 	f.config.Observe(r)
 }
 

@@ -70,7 +70,7 @@ var layers = []place{
 	{path: "internal/sigv4", layer: 3, kind: outer}, // signatures of requests
 
 	// Dialects, configuration, telemetry.
-	{path: "feedback/advice", layer: 4, kind: outer},
+	{path: "feedback/advice", layer: 4, kind: pure}, // it replays what feedback/recent remembers
 	{path: "proto/...", layer: 4, kind: outer},
 	{path: "api/prompt", layer: 4, kind: outer},
 	{

@@ -1,0 +1,80 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/recent"
+)
+
+// There is too little data for advice where fewer requests than minCounted count, or they
+// came in less than minPeriod, or the interval of the present hit rate is wider than
+// widestInterval: which minutes were seen then decides more than any setting.
+const (
+	minCounted     = 300
+	minPeriod      = 2 * time.Minute
+	widestInterval = 0.10
+)
+
+// evidence is what the window shows by itself.
+func (w *Window) evidence() Evidence {
+	all := w.requests.Requests
+	e := Evidence{Requests: len(all), Whole: w.requests.Whole, LongestStream: w.longest()}
+	if len(all) == 0 {
+		return e
+	}
+	e.From, e.To = w.span()
+	warm, _ := w.counts()
+	var ttfts []time.Duration
+	prompt, cached, answered, reported, reckoned := 0, 0, 0, 0, 0
+	for i := range all {
+		p := &all[i]
+		if p.Arrived.Sub(e.From) < warm {
+			continue
+		}
+		e.Counted++
+		if p.PromptTokens == recent.Unknown {
+			reckoned++
+		}
+		if p.TTFT > 0 {
+			ttfts = append(ttfts, p.TTFT)
+		}
+		if p.Result == feedback.Success {
+			answered++
+			if p.CachedTokens != recent.Unknown && p.PromptTokens != recent.Unknown {
+				reported++
+				prompt += p.PromptTokens
+				cached += p.CachedTokens
+			}
+		}
+	}
+	ratio := func(a, b int) float64 { return float64(a) / float64(max(b, 1)) }
+	e.Reported, e.HitRate, e.Reckoned = ratio(reported, answered), ratio(cached, prompt), ratio(reckoned, e.Counted)
+	if slices.Sort(ttfts); len(ttfts) > 0 {
+		e.P90 = ttfts[min(len(ttfts)*9/10, len(ttfts)-1)]
+	}
+	return e
+}
+
+// tooLittle says why the requests prove nothing; empty when they may.
+func (e *Evidence) tooLittle() string {
+	period := e.To.Sub(e.From)
+	switch {
+	case e.Counted < minCounted:
+		return fmt.Sprintf("%d requests count, and fewer than %d prove nothing: the first fifth of the time only warms caches", e.Counted, minCounted)
+	case period < minPeriod:
+		return fmt.Sprintf("the requests came within %v, and less than %v proves nothing", period.Round(time.Second), minPeriod)
+	}
+	return ""
+}
+
+// unsteady says that the hit rate depends too much on which minutes were seen; empty when it
+// does not.
+func unsteady(hits Interval) string {
+	if hits.High-hits.Low <= widestInterval {
+		return ""
+	}
+	return fmt.Sprintf("the hit rate depends too much on which minutes were seen: 90 %% of the draws lie in %.0f–%.0f %%", 100*hits.Low, 100*hits.High)
+}
