@@ -59,6 +59,7 @@ func newClock(now func() time.Time) *clock { return &clock{now: now, ready: make
 type measurement struct {
 	local time.Time
 	fleet time.Time
+	rough bool // the answer was slow
 }
 
 // slowAnswer is how long an answer may take to be good for a measurement, unless there is
@@ -96,17 +97,24 @@ func (c *clock) ask(ctx context.Context, server redis.Cmdable) (step time.Durati
 	}
 	answered := c.now()
 	took := answered.Sub(asked)
-	last, found := c.measured.Load(), &measurement{local: answered, fleet: at.Add(took / 2)}
+	last, found := c.measured.Load(), &measurement{local: answered, fleet: at.Add(took / 2), rough: took > slowAnswer}
 	if last != nil {
 		step = last.step(found)
 	}
-	if last == nil || step != 0 || took <= slowAnswer || answered.Sub(last.local) > maxMeasurement {
+	if last == nil || step != 0 || !found.rough || answered.Sub(last.local) > maxMeasurement {
 		c.measured.Store(found)
 	}
 	if last == nil {
 		close(c.ready)
 	}
 	return step, nil
+}
+
+// rough reports whether the last measurement is one of a slow answer, and should be made
+// again soon.
+func (c *clock) rough() bool {
+	m := c.measured.Load()
+	return m != nil && m.rough
 }
 
 // step is by how much fleet time has jumped since, 0 where that is little. It has not where

@@ -32,6 +32,29 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// TestRoughMeasurements: an answer that was slow is good for a beginning, until a better one
+// comes.
+func TestRoughMeasurements(t *testing.T) {
+	at := time.Now()
+	c := newClock(func() time.Time { return at })
+	if c.rough() {
+		t.Error("nothing was measured")
+	}
+	c.measured.Store(&measurement{local: at, fleet: at, rough: true})
+	if !c.rough() {
+		t.Error("it is taken for good")
+	}
+	server := redistest.Start(t)
+	for range 50 { // a machine that is busy may need several
+		if _, err := c.ask(t.Context(), server.Client()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.rough() {
+		t.Error("a good one does not take its place")
+	}
+}
+
 // TestClockSetBack: the server's clock goes back by an hour, as after a failover to one whose
 // clock is late. What routers know stays, and what they learn from then on is shared, kept
 // and found by those that start.

@@ -17,8 +17,10 @@ const (
 	// at each set.
 	keepEvery = 250 * time.Millisecond
 	setEvery  = 10 * time.Second
-	// clockEvery is how often the clocks are compared.
+	// clockEvery is how often the clocks are compared, and clockAgain the same where the
+	// last answer was too slow to tell well.
 	clockEvery = 10 * time.Second
+	clockAgain = time.Second
 	// poolEvery is how often the keeper looks whether Redis has been emptied.
 	poolEvery = time.Second
 	// maxStream bounds a stream's records, should the server's clock be set back, by which
@@ -72,7 +74,11 @@ func (k *keeper) turn(ctx context.Context) {
 		*last = now
 		return true
 	}
-	if due(&k.clockAt, clockEvery) && k.compareClocks(ctx) != nil && k.clock.fleetNow() == 0 {
+	pace := clockEvery
+	if k.clock.rough() {
+		pace = clockAgain
+	}
+	if due(&k.clockAt, pace) && k.compareClocks(ctx) != nil && k.clock.fleetNow() == 0 {
 		k.clockAt = time.Time{} // nothing can be done without it
 		return
 	}

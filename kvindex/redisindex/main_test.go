@@ -113,6 +113,11 @@ func (r *replica) depth(h kvindex.Holder, keys []kvindex.Key) int {
 // awaitDepth waits until a backend is found to hold so many blocks of a chain.
 func (r *replica) awaitDepth(h kvindex.Holder, keys []kvindex.Key, want int) {
 	r.t.Helper()
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("it holds %d of %d blocks; %+v", r.depth(h, keys), len(keys), r.Status())
+		}
+	}()
 	await(r.t, "a backend is found to hold the chain", func() bool { return r.depth(h, keys) == want })
 }
 
@@ -121,7 +126,7 @@ func (r *replica) awaitShared() {
 	r.t.Helper()
 	await(r.t, "the index is shared", func() bool {
 		s := r.Status()
-		return !s.LastEcho.IsZero() && time.Since(s.LastEcho) < time.Second && s.Restoring == 0
+		return !s.LastEcho.IsZero() && r.config.Now().Sub(s.LastEcho) < freshFor && s.Restoring == 0
 	})
 }
 

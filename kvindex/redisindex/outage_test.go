@@ -281,8 +281,8 @@ func TestWrongTypes(t *testing.T) {
 		for _, key := range ours {
 			server.Do("SET", key, "something")
 		}
-		server.Do("DEL", "warmroute:1:{pool}:epoch")
-		server.Do("LPUSH", "warmroute:1:{pool}:epoch", "something")
+		server.Do("LPUSH", "something", "something")
+		server.Do("RENAME", "something", "warmroute:1:{pool}:epoch") // nobody gets in between
 	}
 	spoil()
 	a, b := launch(t, server.Addr), launch(t, server.Addr)

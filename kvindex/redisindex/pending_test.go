@@ -156,7 +156,9 @@ func TestDroppedBackendsAreNotWritten(t *testing.T) {
 	if got := size(server, "b1:80"); got != 0 {
 		t.Errorf("%d blocks were written after the drop", got)
 	}
-	if len(a.all()) != 0 || len(a.news.horizons) != 0 || len(a.tasks.todo) != 0 {
+	a.tasks.mu.Lock()
+	defer a.tasks.mu.Unlock()
+	if _, known := a.tasks.todo[b]; known || len(a.all()) != 0 {
 		t.Error("the backend is still known")
 	}
 }

@@ -186,6 +186,8 @@ func TestSkewedClocks(t *testing.T) {
 	a, b := launch(t, server.Addr, skewed(-7*time.Hour)), launch(t, server.Addr, skewed(9*time.Hour))
 	one, two := a.add("b1:80"), b.add("b1:80")
 	old, recent := prompt("old", 30), prompt("recent", 30)
+	a.awaitShared()
+	b.awaitShared() // it listens, and will not find it in the sets first
 	a.see(one, old)
 	b.awaitDepth(two, old, 30)
 	await(t, "the stream has told of it, too", func() bool { return b.Status().Received == 1 })
