@@ -44,6 +44,7 @@ type Index struct {
 	mu         sync.RWMutex // not to be held while anything waits, nor on the request path
 	pools      map[string]*pool
 	connecting chan struct{}       // has one element for each reader that connects
+	attention  chan struct{}       // has one element when the keeper is not to wait for its next turn
 	newPools   chan struct{}       // has one element when there is a pool that is not followed yet
 	dropped    map[place]departure // the backends that were dropped and may come back
 }
@@ -113,6 +114,7 @@ func New(c Config, memory *kvindex.Memory) (*Index, error) {
 		pools:      make(map[string]*pool),
 		newPools:   make(chan struct{}, 1),
 		connecting: make(chan struct{}, maxConnecting),
+		attention:  make(chan struct{}, 1),
 		dropped:    make(map[place]departure),
 	}
 	x.holders.Store(new([]*backend))
@@ -160,6 +162,7 @@ func (x *Index) pool(name string) *pool {
 		}
 		x.pools[name] = p
 		signal(x.newPools)
+		signal(x.attention)
 	}
 	return p
 }

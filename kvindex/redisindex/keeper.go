@@ -52,6 +52,7 @@ func (x *Index) keep(ctx context.Context) {
 			k.leave(ctx)
 			return
 		case <-tick.C:
+		case <-k.attention:
 		}
 	}
 }
