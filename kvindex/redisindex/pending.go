@@ -2,10 +2,12 @@ package redisindex
 
 const (
 	// maxPending bounds the writes that wait to be tried again, and maxPendingBytes their
-	// size; batchBytes is the size of those that are tried at a time.
+	// size; batchBytes is the size of those that are tried at a time, and probeWrites how many
+	// while it is to be found out whether they can be done at all.
 	maxPending      = 20_000
 	maxPendingBytes = 16 << 20
 	batchBytes      = 2 << 20
+	probeWrites     = 64
 )
 
 // pending are the writes that failed and are to be tried again, oldest first.
@@ -30,10 +32,10 @@ func (p *pending) back(writes []write) {
 	}
 }
 
-// take returns the oldest, no more than make a batch.
-func (p *pending) take() []write {
+// take returns the oldest, no more than so many, or than make a batch.
+func (p *pending) take(most int) []write {
 	n, bytes := 0, 0
-	for n < len(p.writes) && (n == 0 || bytes+p.writes[n].size <= batchBytes) {
+	for n < min(len(p.writes), most) && (n == 0 || bytes+p.writes[n].size <= batchBytes) {
 		bytes += p.writes[n].size
 		n++
 	}

@@ -20,7 +20,7 @@ func TestPendingIsBounded(t *testing.T) {
 	if over := p.excess(); len(over) != 5 || over[4].key != "4" || p.len() != maxPending {
 		t.Errorf("%d of too many are given up, %d are left", len(over), p.len())
 	}
-	if batch := p.take(); len(batch) != maxPending || p.len() != 0 || p.bytes != 0 {
+	if batch := p.take(maxPending); len(batch) != maxPending || p.len() != 0 || p.bytes != 0 {
 		t.Errorf("a batch of %d, %d of %d bytes are left", len(batch), p.len(), p.bytes)
 	}
 	const large = 300 << 10
@@ -30,18 +30,60 @@ func TestPendingIsBounded(t *testing.T) {
 	if over := p.excess(); len(over) != 3 || p.bytes > maxPendingBytes {
 		t.Errorf("%d of too much are given up, %d bytes are left", len(over), p.bytes)
 	}
-	batch := p.take()
+	batch := p.take(maxPending)
 	if len(batch) != batchBytes/large || batch[0].key != "3" {
 		t.Errorf("a batch of %d, from %s", len(batch), batch[0].key)
 	}
 	p.back(batch)
+	if batch = p.take(2); len(batch) != 2 || batch[0].key != "3" {
+		t.Errorf("of two, %d, from %s", len(batch), batch[0].key)
+	}
+	p.back(batch)
 	p.back([]write{{key: "huge", size: 2 * batchBytes}})
-	if batch = p.take(); len(batch) != 1 || batch[0].key != "huge" {
+	if batch = p.take(maxPending); len(batch) != 1 || batch[0].key != "huge" {
 		t.Errorf("a batch of %d, from %s", len(batch), batch[0].key)
 	}
-	if batch = p.take(); batch[0].key != "3" {
+	if batch = p.take(maxPending); batch[0].key != "3" {
 		t.Errorf("then from %s", batch[0].key)
 	}
+}
+
+// TestRetriesBackOff: where writes fail over and over while the server answers, few are tried at
+// a time, and soon after it takes them again all are done.
+func TestRetriesBackOff(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := launch(t, server.Addr), launch(t, server.Addr)
+	one, two := a.add("b1:80"), b.add("b1:80")
+	a.awaitShared()
+	b.awaitShared()
+	server.Do("CONFIG", "SET", "maxmemory", "1")
+	refused := func() uint64 { return a.Status().Failures[OutOfMemory] }
+	await(t, "it is refused", func() bool { return refused() > 0 })
+	const each = 30
+	var keys [][]kvindex.Key
+	ask := func() {
+		for range each {
+			keys = append(keys, prompt(fmt.Sprint(len(keys)), 100))
+			a.see(one, keys[len(keys)-1])
+			<-time.After(20 * time.Millisecond)
+		}
+	}
+	for range 4 {
+		ask()
+	}
+	before, tried := refused(), len(keys)
+	ask()
+	// What is new is tried once, in up to 16 sets and the stream, and reports are told 50 times a second.
+	news := uint64(17*(len(keys)-tried) + 200)
+	if got := refused() - before; got > news+10*probeWrites {
+		t.Errorf("%d commands were refused while %d were new", got, news)
+	}
+	server.Do("CONFIG", "SET", "maxmemory", "0")
+	for _, one := range keys {
+		b.awaitDepth(two, one, 100)
+	}
+	await(t, "all is written", func() bool { return size(server, "b1:80") == int64(100*len(keys)) })
 }
 
 // TestLostWhilePredicted: the queue is full when an engine begins to answer. What it holds is

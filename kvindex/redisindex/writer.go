@@ -15,9 +15,11 @@ const (
 	// hundred round trips a second. flushRetry is the time after one that failed.
 	flushEvery = 10 * time.Millisecond
 	flushRetry = 100 * time.Millisecond
-	// retryEvery is how often commands are tried again that failed while others were done:
-	// one node of a cluster may be away for long.
+	// retryEvery is how soon writes are tried again that failed while others were done, and
+	// retryLast how often at last, each time a few of them, if they fail again and again: one
+	// node of a cluster may be away for long, or the server's memory full.
 	retryEvery = 250 * time.Millisecond
+	retryLast  = 2 * time.Second
 	// maxTries is how often a command is tried that the server refuses.
 	maxTries = 5
 	// farewell bounds the last writes of a router that stops.
@@ -28,10 +30,11 @@ const (
 type writer struct {
 	*Index
 
-	pending pending   // to be done again
-	retried time.Time // when they last were
-	taken   int       // uses that are not wholly written
-	away    bool      // nothing was done at the last try
+	pending pending       // to be done again
+	retried time.Time     // when they last were
+	retry   time.Duration // until they are again; 0: they went well
+	taken   int           // uses that are not wholly written
+	away    bool          // nothing was done at the last try
 	teller  teller
 }
 
@@ -78,7 +81,7 @@ func (w *writer) flush(ctx context.Context) bool {
 	if !ok {
 		return false // not connected yet
 	}
-	batch := w.due(clock)
+	batch, again := w.due(clock)
 	if len(batch) == 0 {
 		return true
 	}
@@ -88,6 +91,7 @@ func (w *writer) flush(ctx context.Context) bool {
 		return false
 	}
 	w.counts.batches.Add(1)
+	w.pace(outcomes[:again])
 	w.settle(ctx, batch, outcomes)
 	if w.pending.len() == 0 {
 		w.counts.written.Add(uint64(w.taken))
@@ -105,17 +109,36 @@ func (w *writer) flush(ctx context.Context) bool {
 	return true
 }
 
-// due returns the commands that are to be done now: those that failed, if it is time, and
-// what waits, unless Redis is away and there is enough to find that out with.
-func (w *writer) due(clock conversion) []write {
-	var batch []write
-	if now := time.Now(); w.away || now.Sub(w.retried) >= retryEvery {
-		batch, w.retried = w.pending.take(), now
+// due returns the writes that are to be done now: first some of those that failed, again of
+// them, if it is time; then what waits, unless Redis is away and there is enough to find that
+// out with.
+func (w *writer) due(clock conversion) (batch []write, again int) {
+	if now := time.Now(); w.away || now.Sub(w.retried) >= w.retry {
+		most := maxPending
+		if w.retry > retryEvery {
+			most = probeWrites
+		}
+		batch, w.retried = w.pending.take(most), now
+		again = len(batch)
 	}
 	if !w.away || len(batch) == 0 {
 		batch = append(batch, w.next(clock)...)
 	}
-	return batch
+	return batch, again
+}
+
+// pace decides when writes are tried again, from what became of those that just were.
+func (w *writer) pace(again []outcome) {
+	failed := slices.ContainsFunc(again, func(o outcome) bool {
+		_, err := o.failure()
+		return err != nil
+	})
+	switch {
+	case failed:
+		w.retry = min(2*w.retry, retryLast)
+	case len(again) > 0 || w.pending.len() == 0:
+		w.retry = 0
+	}
 }
 
 // next turns what waits into commands. Sets come first, so that whoever reads them after a
@@ -186,6 +209,7 @@ func (w *writer) settle(ctx context.Context, batch []write, outcomes []outcome) 
 			continue
 		}
 		w.pending.add(one)
+		w.retry = max(w.retry, retryEvery)
 	}
 	for _, one := range w.pending.excess() {
 		w.giveUp(one)
