@@ -136,6 +136,10 @@ bench-smoke: ## Run every benchmark once, so that none can rot
 policy-bench: ## Play every strategy in the worlds of the targets (WARMROUTE_TRACES=DIR), write docs/benchmarks/policies.md
 	go run ./tests/bench/policies -o docs/benchmarks
 
+.PHONY: advice-bench
+advice-bench: ## Hold advice against full sweeps in the worlds of the targets (WARMROUTE_TRACES=DIR), write docs/benchmarks/advice.md
+	go run ./tests/bench/advice -o docs/benchmarks
+
 .PHONY: bench-compare
 bench-compare: | out ## Run the benchmarks of another revision and of this one, then compare (BASE=main COUNT=10)
 	@rm -rf out/base && git worktree prune && git worktree add --detach out/base $(BASE)

@@ -60,7 +60,10 @@ const logBytes = 512 << 20
 // ReadLog reads a request log, plain or gzip, and returns its newest requests of a pool, up to so
 // much work in a replay; 0 is [DefaultWork]. Without a name it is the only pool there is.
 func ReadLog(r io.Reader, pool string, work int) (*Window, error) {
-	store := recent.New(logBytes)
+	return readLog(r, recent.New(logBytes), pool, work)
+}
+
+func readLog(r io.Reader, store *recent.Store, pool string, work int) (*Window, error) {
 	backends := make(map[string]map[string]bool) // by pool
 	err := workload.ScanRequestLog(r, func(l *workload.LoggedRequest) error {
 		result, ok := results[l.Result]

@@ -195,6 +195,22 @@ func TestWindowEnds(t *testing.T) {
 	}
 }
 
+// Keys are hashes of all before them, and yet nothing goes wrong where they are not.
+func TestKeysThatAreNoHashes(t *testing.T) {
+	s := New(MinBytes)
+	var want [][]kvindex.Key
+	for _, keys := range [][]kvindex.Key{{5, 5, 5}, {5, 5}, {5}, {6, 5}, {5, 6, 5, 6}, {5, 6, 5, 6, 5, 6, 5, 6, 5, 6, 5, 6, 5, 6}, {5, 6, 5, 6, 5, 6, 5, 6}} {
+		s.Add(request("p", len(want), keys))
+		want = append(want, keys)
+	}
+	s.check(t)
+	for i, got := range tell(t, s.Window("p", everything)) {
+		if !slices.Equal(got.Keys, want[i]) {
+			t.Errorf("%v has become %v", want[i], got.Keys)
+		}
+	}
+}
+
 // What cannot be remembered is counted, and nothing else leaves for it.
 func TestLeftOut(t *testing.T) {
 	s := New(MinBytes)

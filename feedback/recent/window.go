@@ -46,7 +46,7 @@ const stepWork = 256
 // newest to the oldest until it says no. Requests that end meanwhile are not in it. Others wait
 // while keep is asked.
 func (s *Store) Window(name string, keep func(Prompt) bool) *Window {
-	w := &windowing{store: s, window: &Window{Whole: true}, known: make(map[kvindex.Key]stretch), keep: keep}
+	w := &windowing{store: s, window: &Window{Whole: true}, known: make(map[beginning]stretch), keep: keep}
 	if !w.begin(name) {
 		return w.window
 	}
@@ -63,12 +63,18 @@ type windowing struct {
 	window *Window
 	keep   func(Prompt) bool
 	pool   uint16
-	known  map[kvindex.Key]stretch // runs by their first key
+	known  map[beginning]stretch
 
 	next     ref // request
 	sequence uint64
 	runs     []ref // scratch
 	work     int   // of this step
+}
+
+// beginning is where a run begins: with a key, after a block of the window.
+type beginning struct {
+	after int32
+	first kvindex.Key
 }
 
 // stretch are blocks of a window that follow each other.
@@ -134,7 +140,8 @@ func (w *windowing) copy(c *cell) bool {
 func (w *windowing) blocks(r ref, parent int32) stretch {
 	head := w.store.at(r)
 	n := int32(head.length()) //nolint:gosec // fewer than the cells have keys
-	known, ok := w.known[head.first()]
+	begin := beginning{parent, head.first()}
+	known, ok := w.known[begin]
 	if ok && known.n >= n {
 		return stretch{known.first, n} // one that was parted since is shorter
 	}
@@ -149,7 +156,7 @@ func (w *windowing) blocks(r ref, parent int32) stretch {
 	for r := head.more; r != 0; r = w.store.at(r).more {
 		add(w.store.at(r).moreKeys())
 	}
-	w.known[head.first()] = at
+	w.known[begin] = at
 	w.work += int(n)
 	return at
 }
