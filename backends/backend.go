@@ -200,8 +200,8 @@ type health struct {
 	unreachable  atomic.Bool  // discovery says so
 	probe        atomic.Int32 // a Probe
 
-	streams atomic.Int64 // answers under way that have begun
-	heard   atomic.Int64 // unix nanoseconds of the last byte of any of them, or of the first's beginning
+	waits atomic.Int64 // answers that have begun and whose next byte is waited for
+	heard atomic.Int64 // unix nanoseconds of the last byte of any of them, or of when a wait began
 }
 
 // Probe is what a probe of a backend came to.
@@ -319,22 +319,23 @@ func (b *Backend) OutOfTouch() bool {
 	return b.Probe() == Lost && !b.health.unreachable.Load() && !b.health.asleep.Load() && !b.health.draining.Load()
 }
 
-// StreamBegins records that an answer has begun, and StreamEnds that it is over.
-func (b *Backend) StreamBegins(now time.Time) {
+// WaitBegins records that the next byte of an answer that has begun is waited for, and
+// WaitEnds that it is not any more. There is no wait while a client takes nothing.
+func (b *Backend) WaitBegins(now time.Time) {
 	b.Heard(now)
-	b.health.streams.Add(1)
+	b.health.waits.Add(1)
 }
 
-// StreamEnds records that an answer that had begun is over.
-func (b *Backend) StreamEnds() { b.health.streams.Add(-1) }
+// WaitEnds records that an answer is not waited for any more.
+func (b *Backend) WaitEnds() { b.health.waits.Add(-1) }
 
 // Heard records that the backend sent something.
 func (b *Backend) Heard(now time.Time) { b.health.heard.Store(now.UnixNano()) }
 
-// Silent is how long the backend has sent nothing although answers have begun; 0 while
-// there are none.
+// Silent is how long the backend has sent nothing although answers that have begun are
+// waited for; 0 while there are none.
 func (b *Backend) Silent(now time.Time) time.Duration {
-	if b.health.streams.Load() <= 0 {
+	if b.health.waits.Load() <= 0 {
 		return 0
 	}
 	return max(0, time.Duration(now.UnixNano()-b.health.heard.Load()))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,11 +16,11 @@ import (
 // it serves.
 const retryModels = time.Second
 
-// listModels answers with the models of all pools, one entry each, in an order that
-// only a change of the configuration or of the backends changes.
-func listModels(r *router.Router) func(http.ResponseWriter, *http.Request) *proxy.Error {
-	return func(w http.ResponseWriter, _ *http.Request) *proxy.Error {
-		models := r.Models()
+// listModels answers with the models of all pools that the visitor may use, one entry each,
+// in an order that only a change of the configuration or of the backends changes.
+func listModels(r *router.Router) func(http.ResponseWriter, *http.Request, proxy.Visitor) *proxy.Error {
+	return func(w http.ResponseWriter, _ *http.Request, v proxy.Visitor) *proxy.Error {
+		models := usable(r, v)
 		if len(models) == 0 {
 			return notLearned()
 		}
@@ -36,10 +37,10 @@ func listModels(r *router.Router) func(http.ResponseWriter, *http.Request) *prox
 }
 
 // getModel answers with one model. Ids may have slashes.
-func getModel(r *router.Router) func(http.ResponseWriter, *http.Request) *proxy.Error {
-	return func(w http.ResponseWriter, req *http.Request) *proxy.Error {
+func getModel(r *router.Router) func(http.ResponseWriter, *http.Request, proxy.Visitor) *proxy.Error {
+	return func(w http.ResponseWriter, req *http.Request, v proxy.Visitor) *proxy.Error {
 		id := req.PathValue("id")
-		models := r.Models()
+		models := usable(r, v)
 		for _, m := range models {
 			if m.Name == id {
 				writeJSON(w, entry(m))
@@ -51,6 +52,11 @@ func getModel(r *router.Router) func(http.ResponseWriter, *http.Request) *proxy.
 		}
 		return proxy.UnknownModel(id)
 	}
+}
+
+// usable are the models of the pools that a visitor may use.
+func usable(r *router.Router, v proxy.Visitor) []router.ListedModel {
+	return slices.DeleteFunc(r.Models(), func(m router.ListedModel) bool { return !v.MayUse(m.Pool.Name()) })
 }
 
 func notLearned() *proxy.Error {

@@ -56,8 +56,8 @@ func Register(mux *http.ServeMux, p *proxy.Proxy) {
 	stored.Route += "/cancel"
 	add(http.MethodPost, stored.Route, p.Handler(stored))
 
-	add(http.MethodGet, "/v1/models", p.Answer("/v1/models", dialect{}, listModels(p.Router())))
-	add(http.MethodGet, "/v1/models/{id...}", p.Answer("/v1/models/{id}", dialect{}, getModel(p.Router())))
+	add(http.MethodGet, "/v1/models", p.AnswerTo("/v1/models", dialect{}, listModels(p.Router())))
+	add(http.MethodGet, "/v1/models/{id...}", p.AnswerTo("/v1/models/{id}", dialect{}, getModel(p.Router())))
 	add(http.MethodGet, "/v1/realtime", p.Answer("/v1/realtime", dialect{}, noRealtime))
 	for _, path := range []string{"/health", "/ping"} {
 		add(http.MethodGet, path, p.Open(path, dialect{}, alive))

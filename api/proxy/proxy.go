@@ -225,11 +225,17 @@ func (p *Proxy) Handler(call Call) http.Handler {
 // error that answer returns is written in the dialect; then it must not have written
 // anything.
 func (p *Proxy) Answer(route string, d Dialect, answer func(http.ResponseWriter, *http.Request) *Error) http.Handler {
+	return p.AnswerTo(route, d, func(w http.ResponseWriter, r *http.Request, _ Visitor) *Error { return answer(w, r) })
+}
+
+// AnswerTo is Answer for what depends on who asks. Without Options.Admit that is a visitor who
+// may use everything.
+func (p *Proxy) AnswerTo(route string, d Dialect, answer func(http.ResponseWriter, *http.Request, Visitor) *Error) http.Handler {
 	return p.answer(route, d, func(x *exchange) *Error {
 		if err := x.admitWhole(); err != nil {
 			return err
 		}
-		return answer(&x.w, x.r)
+		return answer(&x.w, x.r, x.visitor)
 	})
 }
 

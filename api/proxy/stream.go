@@ -120,16 +120,9 @@ func (s *stream) copy() bool {
 	if s.a.x.call.Framing != nil {
 		room = buf[:frameSize]
 	}
-	if b := s.a.d.Backend; s.events {
-		b.StreamBegins(s.a.x.p.options.Now())
-		defer b.StreamEnds()
-	}
 	for {
-		n, err := s.resp.Body.Read(room)
+		n, err := s.read(room)
 		if n > 0 {
-			if s.events {
-				s.a.d.Backend.Heard(s.a.x.p.options.Now())
-			}
 			s.watch(room[:n])
 			if !s.forward(room[:n]) {
 				s.clientLeft()
@@ -152,6 +145,22 @@ func (s *stream) copy() bool {
 	}
 	s.whole()
 	return true
+}
+
+// read reads the next piece of the answer. Only meanwhile does the engine owe an event
+// stream something: that nothing comes while the client takes nothing is not its fault.
+func (s *stream) read(p []byte) (int, error) {
+	if !s.events {
+		return s.resp.Body.Read(p)
+	}
+	b, now := s.a.d.Backend, s.a.x.p.options.Now
+	b.WaitBegins(now())
+	defer b.WaitEnds()
+	n, err := s.resp.Body.Read(p)
+	if n > 0 {
+		b.Heard(now())
+	}
+	return n, err
 }
 
 // watch learns from what the engine sent.

@@ -342,6 +342,52 @@ func TestAnswerThatNobodyTakes(t *testing.T) {
 	})
 }
 
+// An engine whose client takes nothing is not silent; one that sends nothing is.
+func TestSilenceIsTheEngines(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		events int // that the engine sends
+		silent time.Duration
+	}{
+		{"the client takes nothing", 1 << 20, 0},
+		{"the engine sends nothing", 1, 2 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			engines := map[string]http.HandlerFunc{"b1:8000": func(w http.ResponseWriter, r *http.Request) {
+				startEvents(w)
+				for range c.events {
+					if _, err := io.WriteString(w, delta); err != nil {
+						return
+					}
+					flush(w)
+				}
+				<-r.Context().Done()
+			}}
+			virtual(t, engines, nil, func(t *testing.T, f *fleet) {
+				resp, err := f.client.Do(f.request(t.Context(), "POST", chatPath, strings.NewReader(chat("hello", streaming))))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.silent > 0 {
+					go func() { _, _ = io.Copy(io.Discard, resp.Body) }()
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				b := f.pool.Backends()[0]
+				if silent := b.Silent(time.Now()); silent != c.silent {
+					t.Errorf("silent for %v, want %v", silent, c.silent)
+				}
+				resp.Body.Close()
+				synctest.Wait()
+				if silent := b.Silent(time.Now().Add(time.Hour)); silent != 0 {
+					t.Errorf("silent for %v after the answer's end", silent)
+				}
+				f.settled(1)
+			})
+		})
+	}
+}
+
 // The limits end with the exchange they are for: a connection that rests for longer
 // between two requests, or an answer that takes longer, is not touched.
 func TestStallLimitsEnd(t *testing.T) {

@@ -19,8 +19,8 @@ type Visitor struct {
 	Check func() *Error
 }
 
-// mayUse reports whether the visitor may use a pool.
-func (v *Visitor) mayUse(pool string) bool {
+// MayUse reports whether the visitor may use a pool.
+func (v *Visitor) MayUse(pool string) bool {
 	return len(v.Pools) == 0 || slices.Contains(v.Pools, pool)
 }
 
@@ -58,7 +58,7 @@ func (x *exchange) admitWhole() *Error {
 
 // checkPool says whether the visitor may use the pool that the request goes to.
 func (x *exchange) checkPool() *Error {
-	if x.visitor.mayUse(x.target.Pool.Name()) {
+	if x.visitor.MayUse(x.target.Pool.Name()) {
 		return nil
 	}
 	return &Error{

@@ -149,20 +149,20 @@ func TestFrozen(t *testing.T) {
 		w.probe(ProbeConfig{FrozenAfter: 30 * time.Second}, l, r)
 		time.Sleep(time.Hour)
 		l.want(t)
-		b.StreamBegins(time.Now())
-		b.StreamBegins(time.Now())
+		b.WaitBegins(time.Now())
+		b.WaitBegins(time.Now())
 		for range 60 {
 			time.Sleep(10 * time.Second)
 			b.Heard(time.Now())
 		}
-		b.StreamEnds()
+		b.WaitEnds()
 		time.Sleep(29 * time.Second)
 		l.want(t)
 		time.Sleep(2500 * time.Millisecond)
 		if lines := l.take(); len(lines) == 0 || !strings.HasPrefix(lines[0], "b1:80 frozen for 3") {
 			t.Errorf("told: %v", lines)
 		}
-		b.StreamEnds()
+		b.WaitEnds()
 		time.Sleep(time.Minute)
 		if n := len(l.take()); n > 0 {
 			t.Errorf("told %d times of a backend without answers", n)

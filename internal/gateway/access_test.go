@@ -133,3 +133,33 @@ func TestAU02CredentialsOnEveryRoute(t *testing.T) {
 		})
 	}
 }
+
+// A key lists the models of the pools that it is good for, and no others.
+func TestKeysListTheirModels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hash := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+		s := start(t, func(c *config.Config) {
+			hidden := c.Pools[0]
+			hidden.Name, hidden.Models = "hidden", []config.Model{{Name: "secret-model"}}
+			hidden.Backends = []config.Backend{{URL: "http://b2:8000", Weight: 1}}
+			c.Pools = append(c.Pools, hidden)
+			c.Keys = []config.Key{
+				{Name: "one", TokenSHA256: hash("one"), Pools: []string{c.Pools[0].Name}},
+				{Name: "all", TokenSHA256: hash("all")},
+			}
+		}, map[string]http.Handler{"b1:8000": new(engine), "b2:8000": new(engine)})
+		synctest.Wait()
+		for token, want := range map[string]bool{"one": false, "all": true} {
+			auth := "Bearer " + token
+			status, _, body := s.request(http.MethodGet, "http://"+dataAddr+"/v1/models", "", "Authorization", auth)
+			if status != http.StatusOK || strings.Contains(body, "secret-model") != want || !strings.Contains(body, `"m"`) {
+				t.Errorf("key %s, /v1/models: %d %s", token, status, body)
+			}
+			status, _, body = s.request(http.MethodGet, "http://"+dataAddr+"/v1/models/secret-model", "", "Authorization", auth)
+			if (status == http.StatusOK) != want || !want && status != http.StatusNotFound {
+				t.Errorf("key %s, /v1/models/secret-model: %d %s", token, status, body)
+			}
+		}
+		s.stop()
+	})
+}
