@@ -141,7 +141,7 @@ func (x *exchange) enter() (tenant string, err *Error) {
 		return "", err
 	}
 	if x.call.Enter != nil {
-		x.pool, err = x.call.Enter(x.r, x.w.Header())
+		x.pool, err = x.call.Enter(x.r, &x.visitor, x.w.Header())
 	}
 	return tenant, err
 }

@@ -171,12 +171,13 @@ func removeFraming(trailer http.Header) {
 	}
 }
 
-// incoming sets the headers of an engine's answer, and announces its trailers.
+// incoming sets the headers of an engine's answer, and announces its trailers. What the
+// router has said by itself stands: an engine may be behind another router of its kind.
 func incoming(h http.Header, resp *http.Response) {
 	from := resp.Header
 	removeHopByHop(from)
 	for name, values := range from {
-		if name != headerRequestID && !strings.HasPrefix(name, "X-Warmroute-") {
+		if _, said := h[name]; !said && !strings.HasPrefix(name, "X-Warmroute-") {
 			h[name] = values
 		}
 	}

@@ -156,9 +156,9 @@ type Call struct {
 	// client's query stays here where it is given.
 	Path string
 	// Enter, if set, is asked before the body is read. It looks at what is the dialect's
-	// own in path and headers, may set headers of the answer, and chooses the pool; nil
-	// leaves that to the model.
-	Enter func(r *http.Request, answer http.Header) (*router.Pool, *Error)
+	// own in path and headers, may set headers of the answer, and chooses the pool, among
+	// several one that the visitor may use; nil leaves that to the model.
+	Enter func(r *http.Request, v *Visitor, answer http.Header) (*router.Pool, *Error)
 	// Body bounds its bodies. The zero value is limits.body_bytes.
 	Body BodyLimit
 	// Kind is the shape of its bodies. A body of kind Opaque is a multipart form. One of

@@ -54,13 +54,13 @@ func choiceOf(r *http.Request) choice {
 }
 
 // choose finds the variant that a request goes to: the one it names, the one that has its
-// session, or one by weight.
-func (all *endpoints) choose(c choice, r *http.Request) (Variant, *proxy.Error) {
+// session, or one by weight of those that its visitor may use.
+func (all *endpoints) choose(c choice, r *http.Request, visitor *proxy.Visitor) (Variant, *proxy.Error) {
 	variants, ok := all.variants[c.endpoint]
 	if !ok {
 		return Variant{}, invalid("there is no endpoint %q here (pools[].sagemaker_endpoints)", printed(c.endpoint))
 	}
-	components, total := 0, 0.0
+	components := 0
 	var fit []Variant
 	for _, v := range variants {
 		if v.Component != "" {
@@ -68,7 +68,6 @@ func (all *endpoints) choose(c choice, r *http.Request) (Variant, *proxy.Error) 
 		}
 		if v.Component == c.component && (c.variant == "" || c.variant == v.Name) {
 			fit = append(fit, v)
-			total += v.Weight
 		}
 	}
 	switch {
@@ -77,8 +76,13 @@ func (all *endpoints) choose(c choice, r *http.Request) (Variant, *proxy.Error) 
 	case len(fit) == 1:
 		return fit[0], nil
 	}
+	fit = usable(fit, visitor)
 	if i := slices.IndexFunc(fit, func(v Variant) bool { return all.has(r, v.Pool) }); i >= 0 {
 		return fit[i], nil
+	}
+	total := 0.0
+	for _, v := range fit {
+		total += v.Weight
 	}
 	at := float64(all.random()>>11) / (1 << 53) * total
 	for _, v := range fit {
@@ -87,6 +91,21 @@ func (all *endpoints) choose(c choice, r *http.Request) (Variant, *proxy.Error) 
 		}
 	}
 	return fit[len(fit)-1], nil
+}
+
+// usable are the variants that a visitor may use, or all where it may use none: it is told
+// so later, of whichever is chosen.
+func usable(variants []Variant, visitor *proxy.Visitor) []Variant {
+	var may []Variant
+	for _, v := range variants {
+		if visitor.MayUse(v.Pool.Name()) {
+			may = append(may, v)
+		}
+	}
+	if len(may) == 0 {
+		return variants
+	}
+	return may
 }
 
 // nothing says why no variant fits.

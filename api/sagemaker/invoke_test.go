@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/sagemaker"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/router"
@@ -15,6 +16,8 @@ import (
 func TestInvoke(t *testing.T) {
 	e := newEngine(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Amzn-SageMaker-Custom-Attributes", "c000b4f9")
+		w.Header().Set("X-Amzn-Invoked-Production-Variant", "of another") // not for the engine to say
+		w.Header().Set("X-Amzn-RequestId", "of another")
 		writeWhole(w)
 	})
 	f := start(t, []string{e.url})
@@ -162,6 +165,34 @@ func TestOtherPathsAndMethods(t *testing.T) {
 			t.Errorf("OPTIONS %s: %d", path, got.StatusCode)
 		}
 	}
+}
+
+// Of several variants, requests go to those that their key is good for.
+func TestVariantsOfAKey(t *testing.T) {
+	e := newEngine(t, nil)
+	f := start(t, nil, func(s *setup) {
+		s.pools = []router.PoolSpec{pool("blue", e.url), pool("green", e.url), pool("red", e.url)}
+		s.variants = []sagemaker.Variant{
+			{Endpoint: "ep", Name: "blue", Weight: 1000}, {Endpoint: "ep", Name: "green", Weight: 1}, {Endpoint: "ep", Name: "red", Weight: 1},
+		}
+		s.options.Admit = func(r *http.Request) (proxy.Visitor, *proxy.Error) {
+			return proxy.Visitor{Key: "k", Pools: strings.Split(r.Header.Get("For"), ",")}, nil
+		}
+	})
+	count := map[string]int{}
+	for range 40 {
+		got := f.send(invoke, chat("x"), "For", "green,red")
+		if got.StatusCode != http.StatusOK {
+			t.Fatalf("got %d %s", got.StatusCode, got.body)
+		}
+		count[got.Header.Get("X-Amzn-Invoked-Production-Variant")]++
+	}
+	if count["blue"] != 0 || count["green"] == 0 || count["red"] == 0 {
+		t.Errorf("by weight: %v", count)
+	}
+	f.send(invoke, chat("x"), "For", "none of them").problem(t, http.StatusForbidden, "AccessDeniedException")
+	f.send(invoke, chat("x"), "For", "green", "X-Amzn-SageMaker-Target-Variant", "blue").problem(t, http.StatusForbidden, "AccessDeniedException")
+	f.idle()
 }
 
 func TestVariants(t *testing.T) {

@@ -77,12 +77,12 @@ func calls(all *endpoints, bodyBytes int64) []proxy.Call {
 }
 
 // enter looks at the headers of a request, and chooses its pool.
-func (all *endpoints) enter(r *http.Request, answer http.Header) (*router.Pool, *proxy.Error) {
+func (all *endpoints) enter(r *http.Request, visitor *proxy.Visitor, answer http.Header) (*router.Pool, *proxy.Error) {
 	name(answer)
 	if err := checkHeaders(r.Header); err != nil {
 		return nil, err
 	}
-	v, err := all.choose(choiceOf(r), r)
+	v, err := all.choose(choiceOf(r), r, visitor)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (all *endpoints) enter(r *http.Request, answer http.Header) (*router.Pool, 
 }
 
 // container looks at the headers of a request for whatever serves the model.
-func (all *endpoints) container(r *http.Request, answer http.Header) (*router.Pool, *proxy.Error) {
+func (all *endpoints) container(r *http.Request, _ *proxy.Visitor, answer http.Header) (*router.Pool, *proxy.Error) {
 	name(answer)
 	return nil, checkHeaders(r.Header)
 }
