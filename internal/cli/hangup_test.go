@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"os/signal"
 	"syscall"
 	"testing"
@@ -8,6 +9,10 @@ import (
 )
 
 func TestUntilHangup(t *testing.T) {
+	// Whoever starts the tests may have them ignore hangups.
+	heed := make(chan os.Signal, 1)
+	signal.Notify(heed, syscall.SIGHUP)
+	defer signal.Stop(heed)
 	ctx, stop := UntilHangup(t.Context())
 	defer stop()
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
