@@ -10,12 +10,11 @@ import (
 )
 
 // There is too little data for advice where fewer requests than minCounted count, or they
-// came in less than minPeriod, or the interval of the present hit rate is wider than
-// widestInterval: which minutes were seen then decides more than any setting.
+// came in less than minPeriod. Where there are more and they still do not prove that one value is
+// better than another, the verdict is [Unsure].
 const (
-	minCounted     = 300
-	minPeriod      = 2 * time.Minute
-	widestInterval = 0.10
+	minCounted = 300
+	minPeriod  = 2 * time.Minute
 )
 
 // evidence is what the window shows by itself.
@@ -68,13 +67,4 @@ func (e *Evidence) tooLittle() string {
 		return fmt.Sprintf("the requests came within %v, and less than %v proves nothing", period.Round(time.Second), minPeriod)
 	}
 	return ""
-}
-
-// unsteady says that the hit rate depends too much on which minutes were seen; empty when it
-// does not.
-func unsteady(hits Interval) string {
-	if hits.High-hits.Low <= widestInterval {
-		return ""
-	}
-	return fmt.Sprintf("the hit rate depends too much on which minutes were seen: 90 %% of the draws lie in %.0f–%.0f %%", 100*hits.Low, 100*hits.High)
 }

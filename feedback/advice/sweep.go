@@ -151,6 +151,12 @@ func (s *sweep) change(before, after world) Change {
 	return change(a, b, s.drawn[a], s.drawn[b])
 }
 
+// hitRate is that of a world that was played, with its interval.
+func (s *sweep) hitRate(w world) Interval {
+	o := s.find(w)
+	return interval(o.HitRate, slices.Clone(s.drawn[o].hitRates))
+}
+
 // curve is the values of a knob that were tried, all else as in a world.
 type curve struct {
 	*sweep

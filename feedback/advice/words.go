@@ -49,6 +49,8 @@ const (
 	// hit rate and as a factor, before it is not to be trusted.
 	misjudgedHits = 0.05
 	misjudgedP90  = 1.5
+	// unsteadyHits is how wide the interval of the present hit rate is where that is worth a word.
+	unsteadyHits = 0.1
 	// mostReckoned is the part of prompts of unknown length that is worth a word, and
 	// leastReported that of the answers which report cached tokens.
 	mostReckoned  = 0.2
@@ -66,6 +68,8 @@ func (m *making) cautions() []string {
 	e, p, now := &m.advice.Evidence, m.pool, m.advice.Now
 	caution(true, "It is advice for traffic like that of these %v. If other hours differ, ask again then.", e.To.Sub(e.From).Round(time.Second))
 	caution(true, "Requests are replayed at the times at which they came: a fleet that answers sooner or later gets the next turns of conversations sooner or later, which is not modelled.")
+	hits := m.hitRate(m.present)
+	caution(hits.High-hits.Low > unsteadyHits, "The traffic is not the same all the time: by which minutes are drawn, the present settings hit %.0f–%.0f %%.", 100*hits.Low, 100*hits.High)
 	trusted := e.Reported >= leastReported
 	off := e.HitRate - now.HitRate
 	caution(trusted && max(off, -off) > misjudgedHits, "The model is off: with the present settings it hits %.1f %%, and the engines reported %.1f %%. See that their cache size is known; what was changed lately counts too.",
