@@ -1,3 +1,8 @@
+//go:build !race
+
+// Some hundred replays take the race detector minutes; the other tests have it look at the
+// same code.
+
 package advice
 
 import (
