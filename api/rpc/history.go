@@ -38,6 +38,8 @@ type counts struct {
 
 func newHistory(count func() []*v1.PoolHits) *history {
 	h := &history{count: count, began: time.Now()}
+	h.mu.Lock() // the timer may go off before it is assigned
+	defer h.mu.Unlock()
 	h.timer = time.AfterFunc(countEvery, h.note)
 	return h
 }

@@ -80,7 +80,7 @@ func (s *Source) follow(ctx context.Context, to api, tell discovery.Tell) {
 	})
 	var running sync.WaitGroup
 	running.Go(func() { reflector.RunWithContext(ctx) })
-	defer w.lists.Wait()
+	defer w.end()
 	defer running.Wait()
 
 	tick := time.NewTicker(s.repeat)
@@ -129,12 +129,24 @@ type watcher struct {
 	api      api
 	view     *view
 	selector string
-	lists    sync.WaitGroup // under way; the reflector does not wait for them
+
+	lists sync.RWMutex // held for reading by each list: the reflector does not wait for them
+	over  bool         // no more are made; guarded by lists
+}
+
+// end waits for the lists that are under way. Those that come later fail.
+func (w *watcher) end() {
+	w.lists.Lock()
+	defer w.lists.Unlock()
+	w.over = true
 }
 
 func (w *watcher) list(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	w.lists.Add(1)
-	defer w.lists.Done()
+	w.lists.RLock()
+	defer w.lists.RUnlock()
+	if w.over {
+		return nil, context.Canceled
+	}
 	o.LabelSelector = w.selector
 	list, err := w.api.List(w.ctx, o)
 	if err != nil {
