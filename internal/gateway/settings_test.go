@@ -96,7 +96,10 @@ func TestRoutersFollowWhatIsSet(t *testing.T) {
 // and operators' changes hold.
 func TestRPC01RedisHangs(t *testing.T) {
 	redis := redistest.Start(t)
-	s := start(t, func(c *config.Config) { c.Redis.Addresses = []string{redis.Addr} }, map[string]http.Handler{"b1:8000": &engine{}})
+	s := start(t, func(c *config.Config) {
+		c.Redis.Addresses = []string{redis.Addr}
+		c.Pools[0].Models = []config.Model{{Name: "m"}} // nothing has to be learned first
+	}, map[string]http.Handler{"b1:8000": &engine{}})
 	s.setRouting(`{"config":{"concurrencyThreshold":50}}`)
 	deadline := time.Now().Add(30 * time.Second)
 	for redis.Do("EXISTS", "warmroute:settings:{default}").(int64) == 0 { // it is connected, and has written
