@@ -109,20 +109,10 @@ func (m *making) make(ctx context.Context) error {
 	if err := m.play(ctx, m.present); err != nil {
 		return err
 	}
-	a.Now, m.best = m.measure(m.present), m.present
-	curves := make(map[Knob]Curve)
-	for range rounds {
-		before := m.best
-		for _, knob := range advised {
-			c, err := m.advise(ctx, knob)
-			if err != nil {
-				return err
-			}
-			curves[knob] = c
-		}
-		if m.best == before {
-			break
-		}
+	a.Now = m.measure(m.present)
+	curves, err := m.settle(ctx)
+	if err != nil {
+		return err
 	}
 	a.Advised, a.Then, a.Change = m.best.config, m.measure(m.best), m.change(m.present, m.best)
 	for _, knob := range Knobs() {
@@ -131,7 +121,6 @@ func (m *making) make(ctx context.Context) error {
 			continue
 		}
 		if !ok {
-			var err error
 			if c, err = m.show(ctx, knob); err != nil {
 				return err
 			}
@@ -140,6 +129,46 @@ func (m *making) make(ctx context.Context) error {
 	}
 	a.Cautions = m.cautions()
 	return nil
+}
+
+// settle looks for the best values of both settings, and returns their curves. Where one of them
+// should be set, which is looked for first may decide what is found: then the other comes first,
+// too, and the better of the two ways is taken.
+func (m *making) settle(ctx context.Context) (map[Knob]Curve, error) {
+	curves, err := m.climb(ctx, advised)
+	if err != nil || m.best == m.present {
+		return curves, err
+	}
+	first := m.best
+	others, err := m.climb(ctx, []Knob{advised[1], advised[0]})
+	if err != nil {
+		return nil, err
+	}
+	if m.better(m.best, first) {
+		return others, nil
+	}
+	m.best = first
+	return curves, nil
+}
+
+// climb looks for the best value of each of some knobs, one after the other, until nothing moves.
+func (m *making) climb(ctx context.Context, knobs []Knob) (map[Knob]Curve, error) {
+	m.best = m.present
+	curves := make(map[Knob]Curve)
+	for range rounds {
+		before := m.best
+		for _, knob := range knobs {
+			c, err := m.advise(ctx, knob)
+			if err != nil {
+				return nil, err
+			}
+			curves[knob] = c
+		}
+		if m.best == before {
+			break
+		}
+	}
+	return curves, nil
 }
 
 // advise looks for the best value of a knob, all else being as best, and takes it where it

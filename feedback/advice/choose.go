@@ -72,11 +72,14 @@ func sign(x float64) int {
 // seconds is the P90 with a value.
 func (c *curve) seconds(v Value) float64 { return c.outcome(v).P90.Seconds() }
 
-// smallest is the smallest of the good values that cost next to nothing of the best P90.
+// smallest is the smallest of the good values that cost next to nothing of the best P90; and, as
+// the intervals say, surely no more than twice what one setting may cost: where traffic proves
+// little, it is a larger one.
 func (c *curve) smallest() Value {
 	good, fastest := c.good()
 	return slices.MinFunc(c.among(good, func(v Value) bool {
-		return c.seconds(v) <= (1+shareOfP90)*c.seconds(fastest)
+		cost := c.change(fastest, v)
+		return cost.P90.Estimate <= shareOfP90 && cost.P90.High <= 2*shareOfP90 && cost.HitRate.Low >= -2*pointOfHits
 	}), Value.compare)
 }
 
@@ -122,4 +125,20 @@ func (c *curve) judge(present, preferred Value) Verdict {
 		return Set
 	}
 	return Unsure
+}
+
+// better reports whether one world is better than another, by what decides between the values of
+// one knob.
+func (s *sweep) better(a, b world) bool {
+	x, y := s.find(a), s.find(b)
+	slower := x.P90.Seconds() / max(y.P90.Seconds(), 1e-9)
+	switch {
+	case math.Abs(x.Unserved-y.Unserved) > noneServed:
+		return x.Unserved < y.Unserved
+	case slower > soundP90 || slower < 1/soundP90:
+		return slower < 1
+	case math.Abs(x.HitRate-y.HitRate) > pointOfHits:
+		return x.HitRate > y.HitRate
+	}
+	return slower < 1-shareOfP90
 }

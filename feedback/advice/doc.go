@@ -20,12 +20,12 @@
 //
 // Values with a P90 of more than 1.5 times the lowest, or with which more requests go without an
 // answer, are out of the question, whatever they hit. Of the others, of prefix_length the smallest
-// that costs no more than half a point of the best hit rate and 2.5 % of the best P90: for the
-// longest match the curve only rises. Of concurrency_threshold, the value of the lowest P90 among
+// that costs no more than half a point of the best hit rate and 2.5 % of the best P90, and surely
+// no more than twice that: for the longest match the curve only rises. Of concurrency_threshold, the value of the lowest P90 among
 // those that cost no more than half a point. So both together cost no more than a point and a
 // twentieth. Where the present value does as well, it stays; where the interval leaves it open
 // whether another one is better, too. Each is looked for with the other as advised, until neither
-// moves.
+// moves, beginning with either.
 //
 // Intervals are 90 % of a block bootstrap: the time that counts is cut into [parts] equal parts,
 // which are drawn anew, the same for both of what is compared. They say how much the figure
