@@ -10,10 +10,10 @@ import (
 // A message is what one router tells the others in one record of a pool's stream.
 //
 // It is binary: a version byte, the replica's number and the message's own, which counts up
-// from 1 in each pool, in eight bytes each; then sections, each with a byte that says what it is. Numbers are varints, texts have their length
-// before them, block keys are eight bytes. A chain has its backend's name only where that
-// is not the backend of the chain before, and its keys without the leading ones that it has
-// in common with that.
+// from 1 in each pool, in eight bytes each; then sections, each with a byte that says what
+// it is. Numbers are varints, texts have their length before them, block keys are eight
+// bytes. A chain has its backend's name only where that is not the backend of the chain
+// before, and its keys without the leading ones that it has in common with that.
 type message struct {
 	replica  uint64
 	number   uint64
