@@ -1,17 +1,11 @@
 package router
 
-import (
-	"strings"
-
-	"github.com/warmroute/warmroute/backends"
-)
+import "strings"
 
 // holderName is what the index knows a pool's backend by. Pools are separate in the index
 // even where they share an engine: their scopes differ, and so do the blocks. A backend
 // that moves to another URL is another one, whatever its id.
-func holderName(pool string, b *backends.Backend) string {
-	return pool + " " + b.ID + " " + b.URL.String()
-}
+func holderName(pool, id, url string) string { return pool + " " + id + " " + url }
 
 // SplitHolderName returns the pool, the backend's id and its URL from the name by which a
 // router adds a backend to its index. Of any other text the whole is the id.

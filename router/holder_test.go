@@ -19,7 +19,7 @@ func TestSplitHolderName(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := registry.Snapshot()[0]
-		pool, id, url := SplitHolderName(holderName("pool", b))
+		pool, id, url := SplitHolderName(holderName("pool", b.ID, b.URL.String()))
 		if pool != "pool" || id != b.ID || url != b.URL.String() {
 			t.Errorf("%s: got %q, %q, %q", spec.URL, pool, id, url)
 		}

@@ -171,28 +171,34 @@ func (p *Pool) setBackends(listed, added []backends.Spec) (duplicates []string, 
 			all = append(all, spec)
 		}
 	}
-	duplicates, err = p.registry.Set(all)
-	if err != nil {
-		return nil, err
-	}
-	p.listed, p.added = listed, added
 	before := *p.members.Load()
 	known := make(map[*backends.Backend]*member, len(before))
 	named := make(map[string]*member, len(before))
 	for _, m := range before {
 		known[m.backend] = m
-		named[holderName(p.name, m.backend)] = m
+		named[p.holderName(m.backend)] = m
 	}
+	reserved, err := p.reserve(all, named)
+	if err == nil {
+		duplicates, err = p.registry.Set(all)
+	}
+	if err != nil {
+		for _, holder := range reserved {
+			p.index.Drop(holder)
+		}
+		return nil, err
+	}
+	p.listed, p.added = listed, added
 	var next []*member
 	for _, b := range p.registry.Snapshot() {
 		m := known[b]
 		if m == nil {
-			if old := named[holderName(p.name, b)]; old != nil {
+			if old := named[p.holderName(b)]; old != nil {
 				// Another engine at the same URL: it must not inherit the entries.
 				old.leave(p.index)
 				delete(known, old.backend)
 			}
-			holder, err := p.index.Add(holderName(p.name, b))
+			holder, err := p.index.Add(p.holderName(b))
 			if err != nil {
 				return duplicates, fmt.Errorf("backend %s: %w", b.ID, err)
 			}
@@ -210,6 +216,36 @@ func (p *Pool) setBackends(listed, added []backends.Spec) (duplicates []string, 
 	}
 	p.line.wakeAll()
 	return duplicates, nil
+}
+
+// holderName is what the index knows a backend of the pool by.
+func (p *Pool) holderName(b *backends.Backend) string {
+	return holderName(p.name, b.ID, b.URL.String())
+}
+
+// reserve adds backends to the index that it does not have, but for those in named, and
+// returns their numbers, also on an error: of all that a new list asks for, only this can
+// fail, so it comes first.
+func (p *Pool) reserve(specs []backends.Spec, named map[string]*member) (added []kvindex.Holder, err error) {
+	seen := make(map[string]bool)
+	for _, spec := range specs {
+		url, identity, err := backends.ParseURL(spec.URL)
+		if err != nil {
+			continue // the registry says what is wrong
+		}
+		id := spec.ID(identity)
+		name := holderName(p.name, id, url.String())
+		if named[name] != nil || seen[name] {
+			continue
+		}
+		seen[name] = true
+		holder, err := p.index.Add(name)
+		if err != nil {
+			return added, fmt.Errorf("backend %s: %w", id, err)
+		}
+		added = append(added, holder)
+	}
+	return added, nil
 }
 
 // BytesPerToken is how many bytes of key stream a token is in this pool, as answers have

@@ -622,3 +622,58 @@ func BenchmarkEvidence(b *testing.B) {
 		r.weigh(d, o, kvindex.Stamp(req.Now.UnixNano()))
 	}
 }
+
+// narrowIndex has room for so many backends.
+type narrowIndex struct {
+	kvindex.Index
+	room  int
+	names map[kvindex.Holder]string
+}
+
+func (x *narrowIndex) Add(name string) (kvindex.Holder, error) {
+	for h, known := range x.names {
+		if known == name {
+			return h, nil
+		}
+	}
+	if len(x.names) == x.room {
+		return 0, kvindex.ErrFull
+	}
+	h, err := x.Index.Add(name)
+	x.names[h] = name
+	return h, err
+}
+
+func (x *narrowIndex) Drop(h kvindex.Holder) {
+	delete(x.names, h)
+	x.Index.Drop(h)
+}
+
+// A list for which the index has no room changes nothing, and takes no room.
+func TestSetBackendsIsAtomic(t *testing.T) {
+	index := &narrowIndex{kvindex.NewMemory(kvindex.MemoryConfig{}), 3, make(map[kvindex.Holder]string)}
+	p, err := New(Options{Index: index}).AddPool(spec("pool", nil, "http://b1:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := p.Backends()[0]
+	for _, urls := range [][]string{
+		{"http://b1:80", "http://b2:80", "http://b3:80", "http://b4:80"},
+		{"http://b2:80", "ftp://b3:80"},
+	} {
+		specs := spec("", nil, urls...).Backends
+		specs[0].Weight = 7
+		if _, err := p.SetBackends(specs); err == nil {
+			t.Errorf("%v is taken over", urls)
+		}
+		if got := p.Backends(); len(got) != 1 || got[0] != before || got[0].Weight() != 1 || len(index.names) != 1 {
+			t.Errorf("%v: after the error %d backends, weight %v, %d in the index", urls, len(got), got[0].Weight(), len(index.names))
+		}
+	}
+	if _, err := p.SetBackends(spec("", nil, "http://b1:80", "http://b2:80", "http://b3:80").Backends); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.SetBackends(spec("", nil, "http://b3:80", "https://b2:80").Backends); err == nil || len(p.Backends()) != 3 {
+		t.Errorf("a moved backend where there is no room: %v, %d backends", err, len(p.Backends()))
+	}
+}

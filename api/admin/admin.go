@@ -30,6 +30,9 @@ type Options struct {
 	// Answering reports whether a backend answered when it was last asked what it
 	// serves. Default: always.
 	Answering func(b *backends.Backend) bool
+	// Discovering reports whether some source of a pool's backends has yet to answer for the
+	// first time, which readiness waits for. Default: none.
+	Discovering func(p *router.Pool) bool
 	// Scrapes tells how reading a backend's metrics goes; ok is false where they are not
 	// read. Default: nobody's are.
 	Scrapes func(b *backends.Backend) (status scrape.Status, ok bool)
@@ -58,6 +61,9 @@ func New(o Options) http.Handler {
 	}
 	if o.Answering == nil {
 		o.Answering = func(*backends.Backend) bool { return true }
+	}
+	if o.Discovering == nil {
+		o.Discovering = func(*router.Pool) bool { return false }
 	}
 	if o.Scrapes == nil {
 		o.Scrapes = func(*backends.Backend) (scrape.Status, bool) { return scrape.Status{}, false }

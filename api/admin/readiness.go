@@ -9,8 +9,9 @@ import (
 
 // readiness is the answer of /readyz.
 type readiness struct {
-	// Status is ready, degraded, unavailable or stopping. Degraded is ready: the index is
-	// not shared with other routers at the moment, although it is meant to be.
+	// Status is ready, degraded, starting, unavailable or stopping. Degraded is ready: the
+	// index is not shared with other routers at the moment, although it is meant to be.
+	// Starting: not all that discovery asks has answered yet.
 	Status   string          `json:"status"`
 	Backends int             `json:"backends"`
 	Serving  int             `json:"serving"`
@@ -32,6 +33,8 @@ type poolReadiness struct {
 	// answer when last asked, or have not said yet what they serve.
 	NotAnswering int `json:"not_answering"`
 	NotLearned   int `json:"not_learned"`
+	// Discovering: some source of its backends has yet to answer for the first time.
+	Discovering bool `json:"discovering"`
 }
 
 func (h *handler) readyz(w http.ResponseWriter, _ *http.Request) {
@@ -46,8 +49,10 @@ func (h *handler) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func (h *handler) readiness() readiness {
 	r := readiness{Status: "ready", Pools: []poolReadiness{}}
+	starting := false
 	for _, p := range h.Router.Pools() {
 		one := h.poolReadiness(p)
+		starting = starting || one.Discovering
 		r.Backends += one.Backends
 		r.Serving += one.Serving
 		r.Pools = append(r.Pools, one)
@@ -55,6 +60,8 @@ func (h *handler) readiness() readiness {
 	switch {
 	case h.Stopping():
 		r.Status = "stopping"
+	case starting:
+		r.Status = "starting"
 	case r.Serving == 0:
 		r.Status = "unavailable"
 	default:
@@ -68,7 +75,7 @@ func (h *handler) readiness() readiness {
 // poolReadiness counts who can serve: a backend that cools will in a moment, one
 // that is ejected may not.
 func (h *handler) poolReadiness(p *router.Pool) poolReadiness {
-	one := poolReadiness{Name: p.Name()}
+	one := poolReadiness{Name: p.Name(), Discovering: h.Discovering(p)}
 	now := h.Now()
 	for _, b := range p.Backends() {
 		one.Backends++

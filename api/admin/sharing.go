@@ -6,6 +6,8 @@ import "github.com/warmroute/warmroute/kvindex/redisindex"
 type sharing struct {
 	// State is fresh, cut (the others are not heard now) or alone.
 	State string `json:"state"`
+	// Pools is the same for each pool; State is that of the pool that is worst off.
+	Pools map[string]string `json:"pools"`
 	// Peers is how many other routers are heard.
 	Peers   int    `json:"peers"`
 	Breaker string `json:"breaker"`
@@ -34,9 +36,12 @@ func (h *handler) describeSharing() *sharing {
 		return nil
 	}
 	shown := &sharing{
-		State: s.Sharing.String(), Peers: s.Peers, Breaker: s.Breaker, SyncAge: s.SyncAge.Seconds(), Lag: s.Lag.Seconds(),
+		State: s.Sharing.String(), Pools: make(map[string]string), Peers: s.Peers, Breaker: s.Breaker, SyncAge: s.SyncAge.Seconds(), Lag: s.Lag.Seconds(),
 		Queued: s.Queued, Published: s.Published, Dropped: s.Dropped, Received: s.Received,
 		Restoring: s.Restoring, RestoredBlocks: s.Restored, Failures: make(map[string]uint64), LastError: s.LastError,
+	}
+	for pool, state := range s.Pools {
+		shown.Pools[pool] = state.String()
 	}
 	if s.ClockKnown {
 		shown.ClockOffset = new(s.ClockOffset.Seconds())

@@ -23,7 +23,7 @@ func TestSharing(t *testing.T) {
 	}
 	for state, want := range map[router.Sharing]string{router.Fresh: "ready", router.Cut: "degraded", router.Alone: "degraded"} {
 		p.sharing = &redisindex.Status{
-			Sharing: state, Breaker: "closed", Peers: 2, SyncAge: time.Second, Lag: time.Millisecond, ClockKnown: true, ClockOffset: time.Hour,
+			Sharing: state, Pools: map[string]router.Sharing{"chat": state, "code": router.Fresh}, Breaker: "closed", Peers: 2, SyncAge: time.Second, Lag: time.Millisecond, ClockKnown: true, ClockOffset: time.Hour,
 			Published: 7, Failures: map[redisindex.Failure]uint64{redisindex.OutOfMemory: 3}, LastError: "OOM",
 		}
 		if got := getJSON[readiness](t, p, "/readyz", 200); got.Status != want || got.Serving != 3 {
@@ -31,7 +31,7 @@ func TestSharing(t *testing.T) {
 		}
 		got := getJSON[fleet](t, p, "/debug/state", 200).Sharing
 		wanted := &sharing{
-			State: state.String(), Breaker: "closed", Peers: 2, SyncAge: 1, Lag: 0.001, ClockOffset: new(3600.0), Published: 7,
+			State: state.String(), Pools: map[string]string{"chat": state.String(), "code": "fresh"}, Breaker: "closed", Peers: 2, SyncAge: 1, Lag: 0.001, ClockOffset: new(3600.0), Published: 7,
 			Failures: map[string]uint64{"out_of_memory": 3}, LastError: "OOM",
 		}
 		if diff := cmp.Diff(wanted, got); diff != "" {

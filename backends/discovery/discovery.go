@@ -122,8 +122,8 @@ func (d *Discovery) Run(ctx context.Context) error {
 	return nil
 }
 
-// Set makes a [Static] source say something else. If the list makes no sense, the one before
-// holds on. The error says that, or that the list could not be applied.
+// Set makes a [Static] source say something else. If the list makes no sense, or cannot be
+// applied, the error says so, and the one before holds on.
 func (d *Discovery) Set(source string, list []backends.Spec) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,11 +131,17 @@ func (d *Discovery) Set(source string, list []backends.Spec) error {
 	if i < 0 {
 		return fmt.Errorf("there is no source %q", source)
 	}
-	if err := d.fleet.Answer(i, list); err != nil {
+	next, now := d.fleet.clone(), time.Now()
+	if err := next.Answer(i, list); err != nil {
 		return err
 	}
-	d.statuses[i].Backends = len(list)
-	return d.merge(time.Now())
+	m := next.Merge(now)
+	if err := d.apply(m.Specs); err != nil {
+		return err
+	}
+	d.fleet, d.statuses[i].Backends = next, len(list)
+	d.told(m)
+	return nil
 }
 
 // answer takes in what a source says.
@@ -168,19 +174,31 @@ func (d *Discovery) answer(ctx context.Context, source int, list []backends.Spec
 			d.options.Hooks.Recovered(s.Source)
 		}
 	}
-	_ = d.merge(now) // the hook has told
+	d.merge(now)
 }
 
 // merge puts what the sources say now into force. d.mu is held.
-func (d *Discovery) merge(now time.Time) (err error) {
+func (d *Discovery) merge(now time.Time) {
 	m := d.fleet.Merge(now)
-	if !slices.Equal(m.Specs, d.applied) {
-		if err = d.options.Apply(m.Specs); err != nil {
-			d.options.Hooks.Refused(err)
-		} else {
-			d.applied = m.Specs
-		}
+	_ = d.apply(m.Specs) // the hook has told
+	d.told(m)
+}
+
+// apply has a list taken over if it differs from the one in force. d.mu is held.
+func (d *Discovery) apply(specs []backends.Spec) error {
+	if slices.Equal(specs, d.applied) {
+		return nil
 	}
+	if err := d.options.Apply(specs); err != nil {
+		d.options.Hooks.Refused(err)
+		return err
+	}
+	d.applied = specs
+	return nil
+}
+
+// told tells what has changed, and notes when something will by itself. d.mu is held.
+func (d *Discovery) told(m Merged) {
 	for _, c := range m.Changes {
 		d.options.Hooks.Changed(d.statuses[c.Backend.Source].Source, c)
 	}
@@ -191,7 +209,6 @@ func (d *Discovery) merge(now time.Time) (err error) {
 		default:
 		}
 	}
-	return err
 }
 
 // forget removes backends that left once they have been gone for long enough.
@@ -205,7 +222,7 @@ func (d *Discovery) forget(ctx context.Context) {
 		case <-d.alarm:
 		case <-timer.C:
 			d.mu.Lock()
-			_ = d.merge(time.Now()) // the hook has told
+			d.merge(time.Now())
 			d.mu.Unlock()
 		}
 		d.mu.Lock()
@@ -216,6 +233,12 @@ func (d *Discovery) forget(ctx context.Context) {
 		}
 		d.mu.Unlock()
 	}
+}
+
+// Answered reports whether every source has given a good answer once: what the pool has is
+// then what there is.
+func (d *Discovery) Answered() bool {
+	return !slices.ContainsFunc(d.Status(), func(s Status) bool { return s.Last.IsZero() })
 }
 
 // Status returns how asking each source goes, in their order.

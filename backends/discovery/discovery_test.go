@@ -156,6 +156,23 @@ func TestSourcesTogether(t *testing.T) {
 	})
 }
 
+// TestAnswered: a source that only fails has not answered.
+func TestAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t)
+		for i, say := range []func(){
+			func() {}, func() { p.a.say(nil, "b1") }, func() { p.b.say(errors.New("refused")) }, func() { p.b.say(nil) },
+			func() { p.b.say(errors.New("refused")) },
+		} {
+			say()
+			synctest.Wait()
+			if got, want := p.Answered(), i >= 3; got != want {
+				t.Errorf("step %d: answered: %v", i, got)
+			}
+		}
+	})
+}
+
 func TestErrorsKeepTheLastGoodAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
@@ -242,6 +259,10 @@ func TestSet(t *testing.T) {
 		if n := p.Status()[0].Backends; n != 1 {
 			t.Errorf("%d backends, want 1", n)
 		}
+		p.expect(t, "refused: full")
+		p.refuseWith(nil)
+		p.a.say(nil, "b1") // what was refused does not come back with it
+		p.expect(t, "apply b1 !s t", "a: b1:80 arrived")
 	})
 }
 

@@ -79,6 +79,11 @@ func (f *Fleet) Answer(source int, list []backends.Spec) error {
 	return nil
 }
 
+// clone returns a fleet that may go another way.
+func (f *Fleet) clone() *Fleet {
+	return &Fleet{linger: f.linger, answers: slices.Clone(f.answers), present: f.present, departed: maps.Clone(f.departed)}
+}
+
 // Merged is what all sources say together.
 type Merged struct {
 	// Specs are the backends, sorted by id, those that have just left among them.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"log/slog"
@@ -12,6 +13,11 @@ import (
 )
 
 const (
+	// steady is how long the file must say the same before it is taken over: one that is
+	// being written may be valid on the way. patient is the same for one whose last line has
+	// no end, which is likelier not to be whole.
+	steady  = time.Second
+	patient = 10 * time.Second
 	// settle is how long a directory must be left alone before the file is read: editors and
 	// ConfigMap updates change it in several steps. One that never is left alone is read
 	// after settled.
@@ -23,7 +29,9 @@ const (
 )
 
 // Watch calls changed, until ctx ends, when the file that the configuration was read from
-// has another content than it had then, or when changed was last called. What is watched is
+// has another content than it had then, or when changed was last called, and has had it for
+// a second (10 s where its last line has no end): a file that is written in several steps may
+// make sense before it is whole. What is watched is
 // the directory that the path names, since a file may be replaced, and a link on the way to
 // it may be turned to another place, as Kubernetes does with a ConfigMap. Where the file is
 // gone for a time, nothing is called; without a file Watch returns at once.
@@ -50,6 +58,7 @@ func watch(ctx context.Context, path string, last [sha256.Size]byte, logger *slo
 			}
 		}()
 	}
+	file := steadying{last: last, seen: last}
 	timer := time.NewTimer(settle) // it may have changed since it was read
 	defer timer.Stop()
 	var noticed time.Time // when the first of the notices came that have not been heeded
@@ -66,19 +75,48 @@ func watch(ctx context.Context, path string, last [sha256.Size]byte, logger *slo
 		case <-timer.C:
 		}
 		noticed = time.Time{}
-		timer.Reset(reread)
-		if now, ok := digest(path); ok && now != last {
-			last = now
-			changed()
+		again := reread
+		if data, ok := content(path); ok {
+			var taken bool
+			if taken, again = file.look(time.Now(), data); taken {
+				changed()
+			}
 		}
+		timer.Reset(again)
 	}
 }
 
-// digest is the hash of a file's content; ok is false where it cannot be read.
-func digest(path string) (sum [sha256.Size]byte, ok bool) {
-	data, err := os.ReadFile(path)
-	if err != nil || len(data) > maxFile {
-		return sum, false
+// A steadying decides when another content of a file is taken over.
+type steadying struct {
+	last  [sha256.Size]byte // of what was taken over last
+	seen  [sha256.Size]byte // of another content, since a moment
+	since time.Time
+}
+
+// look takes in what the file says now, reports whether that is to be taken over, and says
+// how soon to look again.
+func (s *steadying) look(now time.Time, data []byte) (taken bool, again time.Duration) {
+	sum := sha256.Sum256(data)
+	if sum == s.last {
+		s.seen = sum
+		return false, reread
 	}
-	return sha256.Sum256(data), true
+	if sum != s.seen {
+		s.seen, s.since = sum, now
+	}
+	need := steady
+	if !bytes.HasSuffix(data, []byte("\n")) {
+		need = patient
+	}
+	if left := need - now.Sub(s.since); left > 0 {
+		return false, left
+	}
+	s.last = sum
+	return true, reread
+}
+
+// content is what a file says; ok is false where it cannot be read.
+func content(path string) (data []byte, ok bool) {
+	data, err := os.ReadFile(path)
+	return data, err == nil && len(data) <= maxFile
 }

@@ -2,10 +2,12 @@ package config
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -13,10 +15,11 @@ import (
 // watched watches a file until the test ends and returns its changes.
 func watched(t *testing.T, path string) <-chan struct{} {
 	t.Helper()
-	sum, ok := digest(path)
+	data, ok := content(path)
 	if !ok {
 		t.Fatal("the file cannot be read")
 	}
+	sum := sha256.Sum256(data)
 	changes := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -52,20 +55,20 @@ func write(t *testing.T, path, text string) {
 // it is is no change, nor is that the file is gone.
 func TestWatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "warmroute.yaml")
-	write(t, path, "one")
+	write(t, path, "one\n")
 	changes := watched(t, path)
-	write(t, path, "two")
+	write(t, path, "two\n")
 	awaitChange(t, changes)
-	write(t, path, "two")
+	write(t, path, "two\n")
 	write(t, filepath.Join(filepath.Dir(path), "other"), "x")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * settle)
+	time.Sleep(2 * steady)
 	if len(changes) > 0 {
 		t.Error("nothing has changed, and a change is told of")
 	}
-	write(t, path+".new", "three")
+	write(t, path+".new", "three\n")
 	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +78,7 @@ func TestWatch(t *testing.T) {
 // TestWatchInABusyDirectory: others that write beside the file do not keep it from being read.
 func TestWatchInABusyDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "warmroute.yaml")
-	write(t, path, "one")
+	write(t, path, "one\n")
 	changes := watched(t, path)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -90,11 +93,47 @@ func TestWatchInABusyDirectory(t *testing.T) {
 		cancel()
 		<-done
 	}()
-	write(t, path, "two")
+	write(t, path, "two\n")
 	begun := time.Now()
 	awaitChange(t, changes)
 	if took := time.Since(begun); took > reread {
 		t.Errorf("noticed after %v", took)
+	}
+}
+
+// A file that is written in steps is taken over once it stays as it is, and the longer it must
+// if its last line is not whole.
+func TestFilesThatAreBeingWritten(t *testing.T) {
+	const whole = "version: 1\npools:\n- name: a\n  backends:\n  - url: http://b1\n  - url: http://b2\n"
+	start := time.Unix(1000, 0)
+	f := steadying{last: sha256.Sum256([]byte(whole)), seen: sha256.Sum256([]byte(whole))}
+	for _, step := range []struct {
+		at    time.Duration
+		text  string
+		taken bool
+		again time.Duration
+	}{
+		{0, whole, false, reread},
+		{1 * time.Second, "", false, patient}, // truncated
+		{1100 * time.Millisecond, strings.TrimSuffix(whole, "  - url: http://b2\n"), false, steady}, // it makes sense, and one backend is missing
+		{1900 * time.Millisecond, whole + "x", false, patient},                                      // the writer goes on
+		{2 * time.Second, whole + "listen: :80", false, patient},                                    // its last line is not whole
+		{3 * time.Second, whole + "listen: :80", false, patient - steady},                           //
+		{4 * time.Second, whole + "listen: :8081\n", false, steady},                                 //
+		{4500 * time.Millisecond, whole + "listen: :8081\n", false, steady / 2},
+		{5 * time.Second, whole + "listen: :8081\n", true, reread},          // for a second
+		{6 * time.Second, whole + "listen: :8081\n", false, reread},         // once
+		{7 * time.Second, whole, false, steady},                             //
+		{7500 * time.Millisecond, whole + "listen: :8081\n", false, reread}, // back in time
+		{9 * time.Second, whole, false, steady},                             // anew
+		{10 * time.Second, whole, true, reread},
+		{20 * time.Second, whole + "listen: :80", false, patient},
+		{30 * time.Second, whole + "listen: :80", true, reread}, // some editors leave it so
+	} {
+		taken, again := f.look(start.Add(step.at), []byte(step.text))
+		if taken != step.taken || again != step.again {
+			t.Errorf("at %v: taken %v, again in %v, want %v, %v", step.at, taken, again, step.taken, step.again)
+		}
 	}
 }
 
@@ -115,21 +154,21 @@ func TestCF05ConfigMapSwap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put("..1", "one")
+	put("..1", "one\n")
 	path := filepath.Join(dir, "warmroute.yaml")
 	if err := os.Symlink(filepath.Join("..data", "warmroute.yaml"), path); err != nil {
 		t.Fatal(err)
 	}
 	changes := watched(t, path)
-	put("..2", "two")
+	put("..2", "two\n")
 	time.Sleep(settle / 2)
-	put("..3", "three")
+	put("..3", "three\n")
 	awaitChange(t, changes)
-	time.Sleep(5 * settle)
+	time.Sleep(2 * steady)
 	if more := len(changes); more > 1 {
 		t.Errorf("%d changes of two swaps", 1+more)
 	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "three" {
+	if text, err := os.ReadFile(path); err != nil || string(text) != "three\n" {
 		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -160,6 +160,16 @@ func (g *Gateway) replaced(p *router.Pool, id string) {
 	}
 }
 
+// firstAnswers is how long readiness waits for sources that find nothing out: backends of
+// other sources may serve meanwhile.
+const firstAnswers = 15 * time.Second
+
+// discovering reports whether some source of a pool's backends has yet to give its first
+// good answer, until it has had its time.
+func (g *Gateway) discovering(p *router.Pool) bool {
+	return time.Since(g.began) < firstAnswers && !g.finder(p).discovery.Answered()
+}
+
 // sources tells how asking the sources of all pools goes.
 func (g *Gateway) sources() []telemetry.PoolSources {
 	var all []telemetry.PoolSources

@@ -229,6 +229,46 @@ func TestSourceThatFails(t *testing.T) {
 	})
 }
 
+// Readiness waits until every source has answered once, though listed backends can serve, and
+// not for ever for one that finds nothing out.
+func TestReadinessAwaitsDiscovery(t *testing.T) {
+	startMixed := func(t *testing.T) (*stack, script) {
+		source := script{make(chan scripted)}
+		s := startWith(t, func(c *config.Config) {
+			c.Pools[0].Discovery.Files = []config.FileDiscovery{{Path: "unused.json", Interval: time.Second}}
+		}, map[string]http.Handler{"b1:8000": &engine{}}, func(p *config.Pool) ([]discovery.Named, error) {
+			list := []backends.Spec{{URL: p.Backends[0].URL, Rank: backends.NoRank, Weight: 1}}
+			return []discovery.Named{{Name: "static", Source: discovery.Static(list)}, {Name: "script", Source: source}}, nil
+		})
+		synctest.Wait()
+		return s, source
+	}
+	ready := func(s *stack, want int, text string) {
+		s.t.Helper()
+		if status, body := s.admin("/readyz"); status != want || !strings.Contains(body, text) {
+			s.t.Errorf("readiness: %d, want %d with %s\n%s", status, want, text, body)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s, source := startMixed(t)
+		ready(s, 503, `"starting"`)
+		ready(s, 503, `"serving": 1`)
+		source.say(scripted{err: errors.New("refused")})
+		ready(s, 503, `"discovering": true`)
+		source.say(found())
+		ready(s, 200, `"ready"`)
+		source.say(scripted{err: errors.New("refused")}) // the last good answer holds on
+		ready(s, 200, `"discovering": false`)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := startMixed(t)
+		time.Sleep(firstAnswers - time.Second)
+		ready(s, 503, `"starting"`)
+		time.Sleep(time.Second)
+		ready(s, 200, `"ready"`)
+	})
+}
+
 // What is kept for a backend goes with it.
 func TestNothingIsKeptOfWhoLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -74,6 +74,7 @@ type Gateway struct {
 
 	listener, adminListener net.Listener
 	server, adminServer     *http.Server
+	began                   time.Time
 	stopping                atomic.Bool
 	handling                atomic.Int64 // requests of the data plane
 }
@@ -88,7 +89,7 @@ func New(o Options) (*Gateway, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{config: o.Config, logger: o.Logger, level: o.Level}
+	g := &Gateway{config: o.Config, logger: o.Logger, level: o.Level, began: time.Now()}
 	g.reloading.running = o.Config
 	if err := g.build(o); err != nil {
 		return nil, err
@@ -194,14 +195,15 @@ func (g *Gateway) build(o Options) error {
 		return err
 	}
 	g.adminServer = g.newServer(adminSurfaces(g.operators, admin.Options{
-		Router:    g.router,
-		Metrics:   g.telemetry.Handler(),
-		Recent:    g.telemetry.Recent,
-		Stopping:  g.stopping.Load,
-		Answering: g.silent.answering,
-		Scrapes:   g.scrapeStatus,
-		Sharing:   g.sharing,
-		Version:   o.Version,
+		Router:      g.router,
+		Metrics:     g.telemetry.Handler(),
+		Recent:      g.telemetry.Recent,
+		Stopping:    g.stopping.Load,
+		Answering:   g.silent.answering,
+		Discovering: g.discovering,
+		Scrapes:     g.scrapeStatus,
+		Sharing:     g.sharing,
+		Version:     o.Version,
 	}))
 	return nil
 }

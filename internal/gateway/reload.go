@@ -1,13 +1,16 @@
 package gateway
 
 import (
+	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
 	"sync"
 
+	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/telemetry"
+	"github.com/warmroute/warmroute/router"
 )
 
 // reloading is what is known of the configuration that was last taken over.
@@ -18,20 +21,17 @@ type reloading struct {
 
 // Reload takes over what another configuration says differently, as far as a running router
 // can, and logs every difference. The configuration must be valid. What was set at run time
-// of a pool's routing stays until it is reset. Requests in flight are not touched.
+// of a pool's routing stays until it is reset. Requests in flight are not touched. On an
+// error nothing has changed.
 func (g *Gateway) Reload(c *config.Config) error {
 	g.reloading.mu.Lock()
 	defer g.reloading.mu.Unlock()
 	before := g.reloading.running
 	next := *before // what is not taken over stays as it is, and differs again next time
 	next.Pools = slices.Clone(before.Pools)
-	plans, changes, err := g.plan(before, c, &next)
+	steps, changes, err := g.plan(before, c, &next)
 	if err == nil {
-		for _, one := range plans {
-			if err = one(); err != nil {
-				break
-			}
-		}
+		err = take(steps)
 	}
 	g.telemetry.Reloaded(err == nil)
 	if err != nil {
@@ -42,19 +42,52 @@ func (g *Gateway) Reload(c *config.Config) error {
 	return nil
 }
 
+// step is a part of a reload.
+type step struct {
+	// prepare does what may fail; nil where nothing can.
+	prepare func() error
+	// undo takes it back, where a later step cannot be prepared.
+	undo func()
+	// commit does what cannot fail once every step is prepared; nil where there is nothing.
+	commit func()
+}
+
+// take takes all steps, or none and returns why.
+func take(steps []step) error {
+	for i, s := range steps {
+		if s.prepare == nil {
+			continue
+		}
+		if err := s.prepare(); err != nil {
+			for _, done := range slices.Backward(steps[:i]) {
+				if done.undo != nil {
+					done.undo()
+				}
+			}
+			return err
+		}
+	}
+	for _, s := range steps {
+		if s.commit != nil {
+			s.commit()
+		}
+	}
+	return nil
+}
+
 // plan returns what to do to take over what has changed, and notes in next what that is. The
 // error says that something cannot be done, in which case nothing is.
-func (g *Gateway) plan(before, c, next *config.Config) (plans []func() error, changes []config.Change, err error) {
+func (g *Gateway) plan(before, c, next *config.Config) (steps []step, changes []config.Change, err error) {
 	changes = config.Diff(before, c)
 	if c.Log.Level != before.Log.Level && g.level != nil {
 		level, err := telemetry.ParseLevel(c.Log.Level)
 		if err != nil {
 			return nil, nil, err
 		}
-		plans = append(plans, func() error { g.level.Set(level); return nil })
+		steps = append(steps, step{commit: func() { g.level.Set(level) }})
 		next.Log.Level = c.Log.Level
 	}
-	specs := c.PoolSpecs()
+	was, specs := before.PoolSpecs(), c.PoolSpecs()
 	for i := range before.Pools {
 		j := slices.IndexFunc(c.Pools, func(p config.Pool) bool { return p.Name == before.Pools[i].Name })
 		pool := g.router.Find(before.Pools[i].Name)
@@ -68,17 +101,45 @@ func (g *Gateway) plan(before, c, next *config.Config) (plans []func() error, ch
 			if err := routing.Validate(); err != nil {
 				return nil, nil, err
 			}
-			plans = append(plans, func() error { return g.operators.Configure(pool, routing) })
+			steps = append(steps, g.configure(pool, routing))
 		}
 		blockBytes := from.Routing.BlockBytes
 		from.Routing = to.Routing
 		from.Routing.BlockBytes = blockBytes
 		if !reflect.DeepEqual(from.Backends, to.Backends) {
-			plans = append(plans, func() error { return g.finder(pool).list(specs[j].Backends) })
+			steps = append(steps, g.list(pool, was[i].Backends, specs[j].Backends))
 			from.Backends = to.Backends
 		}
 	}
-	return plans, changes, nil
+	return steps, changes, nil
+}
+
+// configure has a pool routed by a valid configuration, which cannot fail.
+func (g *Gateway) configure(pool *router.Pool, c router.Config) step {
+	return step{commit: func() {
+		if err := g.operators.Configure(pool, c); err != nil {
+			g.logger.Error("a valid configuration is not taken over", slog.String("pool", pool.Name()), slog.String("error", err.Error()))
+		}
+	}}
+}
+
+// list replaces what the configuration lists of a pool. The index may have no room for more
+// backends; those that it had before it has room for.
+func (g *Gateway) list(pool *router.Pool, before, after []backends.Spec) step {
+	f := g.finder(pool)
+	return step{
+		prepare: func() error {
+			if err := f.list(after); err != nil {
+				return fmt.Errorf("pool %q: %w", pool.Name(), err)
+			}
+			return nil
+		},
+		undo: func() {
+			if err := f.list(before); err != nil {
+				g.logger.Error("the backends of before cannot be listed again", slog.String("pool", pool.Name()), slog.String("error", err.Error()))
+			}
+		},
+	}
 }
 
 // report logs what has changed, and what has not because a restart is needed for it.

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -115,6 +117,61 @@ func TestReloadIsAtomic(t *testing.T) {
 		}
 		if _, body := s.admin("/metrics"); !strings.Contains(body, `warmroute_config_reloads_total{result="failure"} 1`) {
 			t.Error("the failure is not counted")
+		}
+		s.stop()
+	})
+}
+
+// TestReloadIsTakenBack: where the backends of a later pool cannot be taken over, those of an
+// earlier one are as before, and nothing is routed differently.
+func TestReloadIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		twoPools := func(c *config.Config) {
+			second := c.Pools[0]
+			second.Name, second.Models = "second", []config.Model{{Name: "other"}}
+			second.Backends = []config.Backend{{URL: "http://b2:8000", Weight: 1}}
+			c.Pools = append(c.Pools, second)
+		}
+		s := start(t, twoPools, map[string]http.Handler{"b1:8000": &engine{}})
+		synctest.Wait()
+		first, second := s.Router().Pools()[0], s.Router().Pools()[1]
+		member := first.Backends()[0]
+		c := reloaded(t, []string{"http://b9:8000"}, func(c *config.Config) {
+			twoPools(c)
+			c.Pools[0].Routing.Strategy, c.Pools[1].Routing.Strategy = router.Random, router.Random
+			// As many as an index holds, and one that leaves is still remembered.
+			for i := range 4094 {
+				c.Pools[1].Backends = append(c.Pools[1].Backends, config.Backend{URL: fmt.Sprintf("http://c%d:8000", i), Weight: 1})
+			}
+		})
+		if err := s.Reload(c); err == nil || !strings.Contains(err.Error(), `pool "second"`) {
+			t.Fatalf("refused with %v, want a word on the pool", err)
+		}
+		for _, p := range []*router.Pool{first, second} {
+			if got := p.Config().Strategy; got != router.PrefixAware {
+				t.Errorf("%s is routed by %s", p.Name(), got)
+			}
+			for _, b := range p.Backends() {
+				if up := b.State(time.Now()) == backends.Up; up != (b.ID == "b1:8000" || b.ID == "b2:8000") {
+					t.Errorf("%s: %s is %v", p.Name(), b.ID, b.State(time.Now()))
+				}
+			}
+		}
+		if !slices.Contains(first.Backends(), member) {
+			t.Error("the backend of before is another one now")
+		}
+		if status, _, _ := s.chat("hi", ""); status != 200 {
+			t.Errorf("a request got %d", status)
+		}
+		if _, body := s.admin("/metrics"); !strings.Contains(body, `warmroute_config_reloads_total{result="failure"} 1`) {
+			t.Error("the failure is not counted")
+		}
+		// What is refused differs again the next time.
+		if err := s.Reload(reloaded(t, []string{"http://b9:8000"}, twoPools)); err != nil {
+			t.Error(err)
+		}
+		if id := first.Backends()[1].ID; id != "b9:8000" || first.Backends()[1].State(time.Now()) != backends.Up {
+			t.Errorf("%s is not taken over", id)
 		}
 		s.stop()
 	})
