@@ -13,6 +13,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/recent"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/proto/warmroute/v1/warmroutev1connect"
 	"github.com/warmroute/warmroute/router"
@@ -30,6 +31,9 @@ type AdminOptions struct {
 	// Follow returns access records as they come, how many were left out since it was last
 	// asked, and a function that ends it. Default: none ever come.
 	Follow func() (records <-chan feedback.Record, missed func() uint64, stop func())
+	// Requests remembers the requests that ended last, which advice rests on. Default: there is
+	// no advice.
+	Requests *recent.Store
 	// Settings keeps what operators change of how pools are routed, for other routers too;
 	// whoever has news of it calls [Admin.Adopt]. Default: it is kept until the process ends.
 	Settings Settings
@@ -46,6 +50,7 @@ type Admin struct {
 	options    AdminOptions
 	registered *leases[registration]
 	history    *history
+	advisor    *advisor
 
 	mu  sync.Mutex          // orders changes: each reads what is there, and writes it back
 	own map[string]struct{} // keys of registered backends that are in their pools; guarded by mu
@@ -90,6 +95,7 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 	for _, p := range o.Router.Pools() {
 		a.configured[p.Name()] = p.Config()
 	}
+	a.advisor = newAdvisor(o.Requests, o.Logger)
 	a.registered = newLeases(0, a.expire)
 	a.history = newHistory(func() (all []*v1.PoolHits) {
 		for _, p := range o.Router.Pools() {
@@ -108,8 +114,10 @@ func (a *Admin) Register(mux *http.ServeMux) {
 // maxAdminMessage bounds a request, in bytes.
 const maxAdminMessage = 1 << 20
 
-// Close removes the backends that were registered, and lets no more expire.
+// Close removes the backends that were registered, lets no more expire, and ends the making of
+// advice.
 func (a *Admin) Close() {
+	a.advisor.close()
 	a.history.close()
 	a.registered.close()
 }

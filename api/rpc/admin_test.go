@@ -60,6 +60,10 @@ func (b *board) Settings(string) map[string]string {
 
 func newOperator(t testing.TB, change ...func(*setup)) *operator {
 	t.Helper()
+	var s setup
+	for _, c := range change {
+		c(&s)
+	}
 	o := &operator{world: newWorld(t, change...), live: make(chan feedback.Record, 8), shared: &board{values: make(map[string]string)}}
 	missed := uint64(3)
 	var err error
@@ -72,6 +76,7 @@ func newOperator(t testing.TB, change ...func(*setup)) *operator {
 		Follow: func() (<-chan feedback.Record, func() uint64, func()) {
 			return o.live, func() uint64 { defer func() { missed = 0 }(); return missed }, func() {}
 		},
+		Requests: s.requests,
 		Settings: o.shared,
 		Logger:   slog.New(slog.NewJSONHandler(&o.log, nil)),
 	})

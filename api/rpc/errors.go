@@ -41,6 +41,11 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("there is no %s %q", e.what, printed(e.name))
 }
 
+// stateError says that the router, or a pool, is not such that it could answer.
+type stateError struct{ message string }
+
+func (e *stateError) Error() string { return e.message }
+
 // takenError says that a backend is in the configuration already.
 type takenError struct{ backend string }
 
@@ -68,6 +73,7 @@ func diagnose(err error) fault {
 		limit     *limitError
 		missing   *missingError
 		taken     *takenError
+		state     *stateError
 		unknown   *router.UnknownModelError
 		early     *router.NotReadyError
 		nobody    *router.NoBackendError
@@ -81,6 +87,8 @@ func diagnose(err error) fault {
 		set(connect.CodePermissionDenied, feedback.Rejected, http.StatusForbidden, 0)
 	case errors.As(err, &taken):
 		set(connect.CodeAlreadyExists, feedback.Rejected, http.StatusConflict, 0)
+	case errors.As(err, &state):
+		set(connect.CodeFailedPrecondition, feedback.Rejected, http.StatusConflict, 0)
 	case errors.As(err, &missing):
 		set(connect.CodeNotFound, feedback.NotFound, http.StatusNotFound, 0)
 	case errors.As(err, &unknown):

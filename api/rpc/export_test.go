@@ -19,3 +19,22 @@ type empty struct {
 func (empty) Route(context.Context, *v1.RouteRequest) (*v1.RouteResponse, error) {
 	return &v1.RouteResponse{}, nil
 }
+
+// HoldAdvice has no advice made until it is released.
+func (a *Admin) HoldAdvice() (release func()) {
+	a.advisor.turn <- struct{}{}
+	return func() { <-a.advisor.turn }
+}
+
+// AdviceBeingMade is on how many pools advice is being made, or to be made.
+func (a *Admin) AdviceBeingMade() int {
+	a.advisor.mu.Lock()
+	defer a.advisor.mu.Unlock()
+	n := 0
+	for _, c := range a.advisor.pools {
+		if c.making != nil {
+			n++
+		}
+	}
+	return n
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/warmroute/warmroute/api/rpc"
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/internal/memhttp"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/proto/warmroute/v1/warmroutev1connect"
@@ -31,6 +32,8 @@ type setup struct {
 	options rpc.Options
 	config  router.Config
 	budget  int64
+	// requests is what advice rests on.
+	requests *recent.Store
 }
 
 // world is a routing service over a pool of three backends, of which one is a

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -116,12 +118,21 @@ func (s *sweep) tell(more int) {
 	}
 }
 
-// one plays one world.
-func (s *sweep) one(ctx context.Context, w world) error {
+// one plays one world. Advice is made beside a router: what goes wrong in a replay must not end
+// the process.
+func (s *sweep) one(ctx context.Context, w world) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("advice: a replay panicked: %v\n%s", cause, debug.Stack())
+		}
+	}()
 	c := replay.Config{
 		Backends: w.backends, Engine: s.engine, Router: w.config, BytesPerToken: s.perToken,
 		ScrapeEvery: scrapeEvery, Unreported: s.pool.Silent, Seed: s.options.Seed,
-		Progress: func(int) error { return ctx.Err() },
+		Progress: func(int) error {
+			runtime.Gosched() // whoever is on a request's way comes first
+			return ctx.Err()
+		},
 	}
 	if s.pool.Stated {
 		c.StatedCapacity = 1

@@ -149,6 +149,9 @@ func reported(tokens *int) int {
 	return *tokens
 }
 
+// Pool is the name of the pool that the requests are of.
+func (w *Window) Pool() string { return w.pool }
+
 // Backends is how many backends the requests of a log went to; 0 where that is not known.
 func (w *Window) Backends() int { return w.backends }
 

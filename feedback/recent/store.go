@@ -37,6 +37,7 @@ type Store struct {
 type pool struct {
 	name       string
 	blockBytes int
+	added      uint64 // requests, ever
 }
 
 // maxPools bounds the pools; requests of further ones are left out. Their names come from
@@ -81,7 +82,18 @@ func (s *Store) Add(q *Request) {
 	}
 	s.newest = leaf
 	s.added++
+	s.pools[pool].added++
 	s.held++
+}
+
+// Added is how many requests of a pool were remembered, ever: those that have left are counted.
+func (s *Store) Added(name string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if number, ok := s.numbers[name]; ok {
+		return s.pools[number].added
+	}
+	return 0
 }
 
 // number returns the number of a request's pool.
@@ -93,7 +105,7 @@ func (s *Store) number(q *Request) (number uint16, ok bool) {
 		}
 		number = uint16(len(s.pools)) //nolint:gosec // bounded
 		s.numbers[q.Pool] = number
-		s.pools = append(s.pools, pool{q.Pool, q.BlockBytes})
+		s.pools = append(s.pools, pool{name: q.Pool, blockBytes: q.BlockBytes})
 	}
 	return number, s.pools[number].blockBytes == q.BlockBytes
 }

@@ -39,6 +39,8 @@ func newOperators(o Options, g *Gateway) (*rpc.Admin, error) {
 		Follow: g.telemetry.Follow,
 		Logger: o.Logger,
 
+		Requests: g.lately,
+
 		Registrar: registrar{g},
 	}
 	if g.shared == nil {

@@ -96,8 +96,9 @@ var layers = []place{
 	},
 	{
 		path: "api/rpc", layer: 4, kind: outer,
-		// The service implements the generated interfaces and routes the requests of the proxy's endpoints as it does.
-		also: []string{"api/intake", "api/prompt", "api/proxy", "proto/warmroute/v1", "proto/warmroute/v1/warmroutev1connect"},
+		// The service implements the generated interfaces, routes the requests of the proxy's endpoints as it does, and has
+		// advice made for operators.
+		also: []string{"api/intake", "api/prompt", "api/proxy", "feedback/advice", "proto/warmroute/v1", "proto/warmroute/v1/warmroutev1connect"},
 	},
 	{
 		path: "api/keys", layer: 4, kind: outer,

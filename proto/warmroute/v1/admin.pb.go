@@ -2060,6 +2060,839 @@ func (x *DecisionRecord) GetUsage() *Usage {
 	return nil
 }
 
+// GetAdviceRequest asks for advice on a pool.
+type GetAdviceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// How long to wait for advice that is still to be made, up to 10 min. 0: not at all. Absent: until it is made.
+	Wait          *durationpb.Duration `protobuf:"bytes,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAdviceRequest) Reset() {
+	*x = GetAdviceRequest{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAdviceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAdviceRequest) ProtoMessage() {}
+
+func (x *GetAdviceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAdviceRequest.ProtoReflect.Descriptor instead.
+func (*GetAdviceRequest) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *GetAdviceRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *GetAdviceRequest) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+// GetAdviceResponse is advice, or how far it is made.
+type GetAdviceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The latest advice. Absent while the first is being made.
+	Advice *Advice `protobuf:"bytes,1,opt,name=advice,proto3" json:"advice,omitempty"`
+	// How far newer advice is made. Absent when none is being made: advice is for the pool as it is.
+	Progress      *AdviceProgress `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAdviceResponse) Reset() {
+	*x = GetAdviceResponse{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAdviceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAdviceResponse) ProtoMessage() {}
+
+func (x *GetAdviceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAdviceResponse.ProtoReflect.Descriptor instead.
+func (*GetAdviceResponse) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *GetAdviceResponse) GetAdvice() *Advice {
+	if x != nil {
+		return x.Advice
+	}
+	return nil
+}
+
+func (x *GetAdviceResponse) GetProgress() *AdviceProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+// AdviceProgress is how far advice is made.
+type AdviceProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many replays are through.
+	Through uint32 `protobuf:"varint,1,opt,name=through,proto3" json:"through,omitempty"`
+	// How many are known to be wanted so far: more as the search goes on, and 0 while it waits for another pool's.
+	Wanted        uint32 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdviceProgress) Reset() {
+	*x = AdviceProgress{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdviceProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdviceProgress) ProtoMessage() {}
+
+func (x *AdviceProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdviceProgress.ProtoReflect.Descriptor instead.
+func (*AdviceProgress) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *AdviceProgress) GetThrough() uint32 {
+	if x != nil {
+		return x.Through
+	}
+	return 0
+}
+
+func (x *AdviceProgress) GetWanted() uint32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+// Advice is what should be set in a pool, and why.
+type Advice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// When it was made.
+	Made *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=made,proto3" json:"made,omitempty"`
+	// What it rests on.
+	Evidence *AdviceEvidence `protobuf:"bytes,3,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	// Why there is no advice, in a sentence. Empty where there is; else all that follows but present is absent.
+	TooLittle string `protobuf:"bytes,4,opt,name=too_little,json=tooLittle,proto3" json:"too_little,omitempty"`
+	// How the pool is routed, all fields set.
+	Present *RoutingConfig `protobuf:"bytes,5,opt,name=present,proto3" json:"present,omitempty"`
+	// How it should be routed, all fields set.
+	Advised *RoutingConfig `protobuf:"bytes,6,opt,name=advised,proto3" json:"advised,omitempty"`
+	// What to set with SetRoutingConfig to get there. Absent where the pool is well routed, or nothing better is proven.
+	Change *RoutingConfig `protobuf:"bytes,7,opt,name=change,proto3" json:"change,omitempty"`
+	// What comes of the present settings.
+	Now *AdviceMeasure `protobuf:"bytes,8,opt,name=now,proto3" json:"now,omitempty"`
+	// What comes of the advised ones.
+	Then *AdviceMeasure `protobuf:"bytes,9,opt,name=then,proto3" json:"then,omitempty"`
+	// What the change does.
+	Expected *AdviceChange `protobuf:"bytes,10,opt,name=expected,proto3" json:"expected,omitempty"`
+	// What comes of other values, a curve for each setting, with all others as advised: prefix_length,
+	// concurrency_threshold, min_match_ratio, strategy and backends. On the last three nothing is advised.
+	Curves []*AdviceCurve `protobuf:"bytes,11,rep,name=curves,proto3" json:"curves,omitempty"`
+	// What would make it wrong, each a sentence or two.
+	Cautions      []string `protobuf:"bytes,12,rep,name=cautions,proto3" json:"cautions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Advice) Reset() {
+	*x = Advice{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Advice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Advice) ProtoMessage() {}
+
+func (x *Advice) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Advice.ProtoReflect.Descriptor instead.
+func (*Advice) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Advice) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Advice) GetMade() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Made
+	}
+	return nil
+}
+
+func (x *Advice) GetEvidence() *AdviceEvidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+func (x *Advice) GetTooLittle() string {
+	if x != nil {
+		return x.TooLittle
+	}
+	return ""
+}
+
+func (x *Advice) GetPresent() *RoutingConfig {
+	if x != nil {
+		return x.Present
+	}
+	return nil
+}
+
+func (x *Advice) GetAdvised() *RoutingConfig {
+	if x != nil {
+		return x.Advised
+	}
+	return nil
+}
+
+func (x *Advice) GetChange() *RoutingConfig {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *Advice) GetNow() *AdviceMeasure {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *Advice) GetThen() *AdviceMeasure {
+	if x != nil {
+		return x.Then
+	}
+	return nil
+}
+
+func (x *Advice) GetExpected() *AdviceChange {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
+}
+
+func (x *Advice) GetCurves() []*AdviceCurve {
+	if x != nil {
+		return x.Curves
+	}
+	return nil
+}
+
+func (x *Advice) GetCautions() []string {
+	if x != nil {
+		return x.Cautions
+	}
+	return nil
+}
+
+// AdviceEvidence is what advice rests on.
+type AdviceEvidence struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The requests that were replayed.
+	Requests uint32 `protobuf:"varint,1,opt,name=requests,proto3" json:"requests,omitempty"`
+	// Those of them that count: they arrived after the first fifth of the time, which only warms the modelled caches.
+	Counted uint32 `protobuf:"varint,2,opt,name=counted,proto3" json:"counted,omitempty"`
+	// When the first of them arrived.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// When the last of them arrived.
+	To *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// Whether nothing older is remembered; else more would have taken too long to replay.
+	Whole bool `protobuf:"varint,5,opt,name=whole,proto3" json:"whole,omitempty"`
+	// The hit rate that engines reported of those that count, 0–1. Absent when none did.
+	HitRate *float64 `protobuf:"fixed64,6,opt,name=hit_rate,json=hitRate,proto3,oneof" json:"hit_rate,omitempty"`
+	// The P90 of their times to first token as they were measured. Absent when none was.
+	TtftP90 *durationpb.Duration `protobuf:"bytes,7,opt,name=ttft_p90,json=ttftP90,proto3" json:"ttft_p90,omitempty"`
+	// The part of the answers that reported cached tokens, 0–1.
+	Reported float64 `protobuf:"fixed64,8,opt,name=reported,proto3" json:"reported,omitempty"`
+	// The part of the prompts whose length was not reported but reckoned, 0–1.
+	Reckoned float64 `protobuf:"fixed64,9,opt,name=reckoned,proto3" json:"reckoned,omitempty"`
+	// The longest prompt, in bytes of key stream, in which prefix_length is counted too.
+	LongestPrompt uint32 `protobuf:"varint,10,opt,name=longest_prompt,json=longestPrompt,proto3" json:"longest_prompt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdviceEvidence) Reset() {
+	*x = AdviceEvidence{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdviceEvidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdviceEvidence) ProtoMessage() {}
+
+func (x *AdviceEvidence) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdviceEvidence.ProtoReflect.Descriptor instead.
+func (*AdviceEvidence) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *AdviceEvidence) GetRequests() uint32 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *AdviceEvidence) GetCounted() uint32 {
+	if x != nil {
+		return x.Counted
+	}
+	return 0
+}
+
+func (x *AdviceEvidence) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *AdviceEvidence) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *AdviceEvidence) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *AdviceEvidence) GetHitRate() float64 {
+	if x != nil && x.HitRate != nil {
+		return *x.HitRate
+	}
+	return 0
+}
+
+func (x *AdviceEvidence) GetTtftP90() *durationpb.Duration {
+	if x != nil {
+		return x.TtftP90
+	}
+	return nil
+}
+
+func (x *AdviceEvidence) GetReported() float64 {
+	if x != nil {
+		return x.Reported
+	}
+	return 0
+}
+
+func (x *AdviceEvidence) GetReckoned() float64 {
+	if x != nil {
+		return x.Reckoned
+	}
+	return 0
+}
+
+func (x *AdviceEvidence) GetLongestPrompt() uint32 {
+	if x != nil {
+		return x.LongestPrompt
+	}
+	return 0
+}
+
+// AdviceMeasure is what came of a replay.
+type AdviceMeasure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Cached ÷ prompt tokens, 0–1.
+	HitRate float64 `protobuf:"fixed64,1,opt,name=hit_rate,json=hitRate,proto3" json:"hit_rate,omitempty"`
+	// The median of the time to first token.
+	TtftP50 *durationpb.Duration `protobuf:"bytes,2,opt,name=ttft_p50,json=ttftP50,proto3" json:"ttft_p50,omitempty"`
+	// The P90 of the time to first token.
+	TtftP90 *durationpb.Duration `protobuf:"bytes,3,opt,name=ttft_p90,json=ttftP90,proto3" json:"ttft_p90,omitempty"`
+	// The mean of the time to first token.
+	TtftMean *durationpb.Duration `protobuf:"bytes,4,opt,name=ttft_mean,json=ttftMean,proto3" json:"ttft_mean,omitempty"`
+	// The part of the requests for which a better backend was full, 0–1.
+	OverflowShare float64 `protobuf:"fixed64,5,opt,name=overflow_share,json=overflowShare,proto3" json:"overflow_share,omitempty"`
+	// The busiest backend's requests ÷ the mean of all: 1 where all get the same.
+	Skew float64 `protobuf:"fixed64,6,opt,name=skew,proto3" json:"skew,omitempty"`
+	// The part of the requests that got no answer, 0–1.
+	Unserved float64 `protobuf:"fixed64,7,opt,name=unserved,proto3" json:"unserved,omitempty"`
+	// How many different prefixes the requests have, as far as prefix_length goes.
+	DistinctPrefixes uint32 `protobuf:"varint,8,opt,name=distinct_prefixes,json=distinctPrefixes,proto3" json:"distinct_prefixes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *AdviceMeasure) Reset() {
+	*x = AdviceMeasure{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdviceMeasure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdviceMeasure) ProtoMessage() {}
+
+func (x *AdviceMeasure) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdviceMeasure.ProtoReflect.Descriptor instead.
+func (*AdviceMeasure) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *AdviceMeasure) GetHitRate() float64 {
+	if x != nil {
+		return x.HitRate
+	}
+	return 0
+}
+
+func (x *AdviceMeasure) GetTtftP50() *durationpb.Duration {
+	if x != nil {
+		return x.TtftP50
+	}
+	return nil
+}
+
+func (x *AdviceMeasure) GetTtftP90() *durationpb.Duration {
+	if x != nil {
+		return x.TtftP90
+	}
+	return nil
+}
+
+func (x *AdviceMeasure) GetTtftMean() *durationpb.Duration {
+	if x != nil {
+		return x.TtftMean
+	}
+	return nil
+}
+
+func (x *AdviceMeasure) GetOverflowShare() float64 {
+	if x != nil {
+		return x.OverflowShare
+	}
+	return 0
+}
+
+func (x *AdviceMeasure) GetSkew() float64 {
+	if x != nil {
+		return x.Skew
+	}
+	return 0
+}
+
+func (x *AdviceMeasure) GetUnserved() float64 {
+	if x != nil {
+		return x.Unserved
+	}
+	return 0
+}
+
+func (x *AdviceMeasure) GetDistinctPrefixes() uint32 {
+	if x != nil {
+		return x.DistinctPrefixes
+	}
+	return 0
+}
+
+// AdviceInterval is an estimate with the bounds of its interval of 90 %.
+type AdviceInterval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The estimate.
+	Estimate float64 `protobuf:"fixed64,1,opt,name=estimate,proto3" json:"estimate,omitempty"`
+	// The lower bound.
+	Low float64 `protobuf:"fixed64,2,opt,name=low,proto3" json:"low,omitempty"`
+	// The upper bound.
+	High          float64 `protobuf:"fixed64,3,opt,name=high,proto3" json:"high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdviceInterval) Reset() {
+	*x = AdviceInterval{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdviceInterval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdviceInterval) ProtoMessage() {}
+
+func (x *AdviceInterval) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdviceInterval.ProtoReflect.Descriptor instead.
+func (*AdviceInterval) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *AdviceInterval) GetEstimate() float64 {
+	if x != nil {
+		return x.Estimate
+	}
+	return 0
+}
+
+func (x *AdviceInterval) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *AdviceInterval) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+// AdviceChange is what one value does against another.
+type AdviceChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The difference of the hit rates: 0.01 is a point more.
+	HitRate *AdviceInterval `protobuf:"bytes,1,opt,name=hit_rate,json=hitRate,proto3" json:"hit_rate,omitempty"`
+	// The difference of the P90s of the time to first token relative to before: −0.1 is a tenth less.
+	TtftP90       *AdviceInterval `protobuf:"bytes,2,opt,name=ttft_p90,json=ttftP90,proto3" json:"ttft_p90,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdviceChange) Reset() {
+	*x = AdviceChange{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdviceChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdviceChange) ProtoMessage() {}
+
+func (x *AdviceChange) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdviceChange.ProtoReflect.Descriptor instead.
+func (*AdviceChange) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *AdviceChange) GetHitRate() *AdviceInterval {
+	if x != nil {
+		return x.HitRate
+	}
+	return nil
+}
+
+func (x *AdviceChange) GetTtftP90() *AdviceInterval {
+	if x != nil {
+		return x.TtftP90
+	}
+	return nil
+}
+
+// AdviceCurve is what comes of the values of a setting.
+type AdviceCurve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The setting, by its name in the configuration; backends is their number.
+	Setting string `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`
+	// The values that were tried, in order.
+	Points []*AdvicePoint `protobuf:"bytes,2,rep,name=points,proto3" json:"points,omitempty"`
+	// The value in force.
+	Present string `protobuf:"bytes,3,opt,name=present,proto3" json:"present,omitempty"`
+	// The value that does best: of prefix_length the smallest that does about as well as any. It is the present one where
+	// nothing is advised of the setting.
+	Advised string `protobuf:"bytes,4,opt,name=advised,proto3" json:"advised,omitempty"`
+	// What to do about it. set: the advised value is surely better. keep: the present one does as well as any. flat: no
+	// value makes a difference. unsure: another value looks better, and the requests do not prove it. Empty where nothing
+	// is advised of the setting.
+	Verdict string `protobuf:"bytes,5,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Why, in a sentence. Empty where nothing is advised.
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What the advised value does against the present one.
+	Change        *AdviceChange `protobuf:"bytes,7,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdviceCurve) Reset() {
+	*x = AdviceCurve{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdviceCurve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdviceCurve) ProtoMessage() {}
+
+func (x *AdviceCurve) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdviceCurve.ProtoReflect.Descriptor instead.
+func (*AdviceCurve) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *AdviceCurve) GetSetting() string {
+	if x != nil {
+		return x.Setting
+	}
+	return ""
+}
+
+func (x *AdviceCurve) GetPoints() []*AdvicePoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *AdviceCurve) GetPresent() string {
+	if x != nil {
+		return x.Present
+	}
+	return ""
+}
+
+func (x *AdviceCurve) GetAdvised() string {
+	if x != nil {
+		return x.Advised
+	}
+	return ""
+}
+
+func (x *AdviceCurve) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *AdviceCurve) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AdviceCurve) GetChange() *AdviceChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+// AdvicePoint is a value that was tried.
+type AdvicePoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The value as the configuration spells it: a number, or the name of a strategy.
+	Value string `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// What came of it.
+	Measure *AdviceMeasure `protobuf:"bytes,2,opt,name=measure,proto3" json:"measure,omitempty"`
+	// What it does against the present value.
+	Change        *AdviceChange `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdvicePoint) Reset() {
+	*x = AdvicePoint{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdvicePoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdvicePoint) ProtoMessage() {}
+
+func (x *AdvicePoint) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdvicePoint.ProtoReflect.Descriptor instead.
+func (*AdvicePoint) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *AdvicePoint) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *AdvicePoint) GetMeasure() *AdviceMeasure {
+	if x != nil {
+		return x.Measure
+	}
+	return nil
+}
+
+func (x *AdvicePoint) GetChange() *AdviceChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
 var File_warmroute_v1_admin_proto protoreflect.FileDescriptor
 
 const file_warmroute_v1_admin_proto_rawDesc = "" +
@@ -2216,7 +3049,72 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\battempts\x18\x10 \x01(\rR\battempts\x126\n" +
 	"\x17estimated_prompt_tokens\x18\x11 \x01(\rR\x15estimatedPromptTokens\x126\n" +
 	"\x17predicted_cached_tokens\x18\x12 \x01(\rR\x15predictedCachedTokens\x12)\n" +
-	"\x05usage\x18\x13 \x01(\v2\x13.warmroute.v1.UsageR\x05usage2\xa8\b\n" +
+	"\x05usage\x18\x13 \x01(\v2\x13.warmroute.v1.UsageR\x05usage\"U\n" +
+	"\x10GetAdviceRequest\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12-\n" +
+	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"{\n" +
+	"\x11GetAdviceResponse\x12,\n" +
+	"\x06advice\x18\x01 \x01(\v2\x14.warmroute.v1.AdviceR\x06advice\x128\n" +
+	"\bprogress\x18\x02 \x01(\v2\x1c.warmroute.v1.AdviceProgressR\bprogress\"B\n" +
+	"\x0eAdviceProgress\x12\x18\n" +
+	"\athrough\x18\x01 \x01(\rR\athrough\x12\x16\n" +
+	"\x06wanted\x18\x02 \x01(\rR\x06wanted\"\xaf\x04\n" +
+	"\x06Advice\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12.\n" +
+	"\x04made\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04made\x128\n" +
+	"\bevidence\x18\x03 \x01(\v2\x1c.warmroute.v1.AdviceEvidenceR\bevidence\x12\x1d\n" +
+	"\n" +
+	"too_little\x18\x04 \x01(\tR\ttooLittle\x125\n" +
+	"\apresent\x18\x05 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\apresent\x125\n" +
+	"\aadvised\x18\x06 \x01(\v2\x1b.warmroute.v1.RoutingConfigR\aadvised\x123\n" +
+	"\x06change\x18\a \x01(\v2\x1b.warmroute.v1.RoutingConfigR\x06change\x12-\n" +
+	"\x03now\x18\b \x01(\v2\x1b.warmroute.v1.AdviceMeasureR\x03now\x12/\n" +
+	"\x04then\x18\t \x01(\v2\x1b.warmroute.v1.AdviceMeasureR\x04then\x126\n" +
+	"\bexpected\x18\n" +
+	" \x01(\v2\x1a.warmroute.v1.AdviceChangeR\bexpected\x121\n" +
+	"\x06curves\x18\v \x03(\v2\x19.warmroute.v1.AdviceCurveR\x06curves\x12\x1a\n" +
+	"\bcautions\x18\f \x03(\tR\bcautions\"\xfa\x02\n" +
+	"\x0eAdviceEvidence\x12\x1a\n" +
+	"\brequests\x18\x01 \x01(\rR\brequests\x12\x18\n" +
+	"\acounted\x18\x02 \x01(\rR\acounted\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x14\n" +
+	"\x05whole\x18\x05 \x01(\bR\x05whole\x12\x1e\n" +
+	"\bhit_rate\x18\x06 \x01(\x01H\x00R\ahitRate\x88\x01\x01\x124\n" +
+	"\bttft_p90\x18\a \x01(\v2\x19.google.protobuf.DurationR\attftP90\x12\x1a\n" +
+	"\breported\x18\b \x01(\x01R\breported\x12\x1a\n" +
+	"\breckoned\x18\t \x01(\x01R\breckoned\x12%\n" +
+	"\x0elongest_prompt\x18\n" +
+	" \x01(\rR\rlongestPromptB\v\n" +
+	"\t_hit_rate\"\xd2\x02\n" +
+	"\rAdviceMeasure\x12\x19\n" +
+	"\bhit_rate\x18\x01 \x01(\x01R\ahitRate\x124\n" +
+	"\bttft_p50\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\attftP50\x124\n" +
+	"\bttft_p90\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\attftP90\x126\n" +
+	"\tttft_mean\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bttftMean\x12%\n" +
+	"\x0eoverflow_share\x18\x05 \x01(\x01R\roverflowShare\x12\x12\n" +
+	"\x04skew\x18\x06 \x01(\x01R\x04skew\x12\x1a\n" +
+	"\bunserved\x18\a \x01(\x01R\bunserved\x12+\n" +
+	"\x11distinct_prefixes\x18\b \x01(\rR\x10distinctPrefixes\"R\n" +
+	"\x0eAdviceInterval\x12\x1a\n" +
+	"\bestimate\x18\x01 \x01(\x01R\bestimate\x12\x10\n" +
+	"\x03low\x18\x02 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x03 \x01(\x01R\x04high\"\x80\x01\n" +
+	"\fAdviceChange\x127\n" +
+	"\bhit_rate\x18\x01 \x01(\v2\x1c.warmroute.v1.AdviceIntervalR\ahitRate\x127\n" +
+	"\bttft_p90\x18\x02 \x01(\v2\x1c.warmroute.v1.AdviceIntervalR\attftP90\"\xf4\x01\n" +
+	"\vAdviceCurve\x12\x18\n" +
+	"\asetting\x18\x01 \x01(\tR\asetting\x121\n" +
+	"\x06points\x18\x02 \x03(\v2\x19.warmroute.v1.AdvicePointR\x06points\x12\x18\n" +
+	"\apresent\x18\x03 \x01(\tR\apresent\x12\x18\n" +
+	"\aadvised\x18\x04 \x01(\tR\aadvised\x12\x18\n" +
+	"\averdict\x18\x05 \x01(\tR\averdict\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x122\n" +
+	"\x06change\x18\a \x01(\v2\x1a.warmroute.v1.AdviceChangeR\x06change\"\x8e\x01\n" +
+	"\vAdvicePoint\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x125\n" +
+	"\ameasure\x18\x02 \x01(\v2\x1b.warmroute.v1.AdviceMeasureR\ameasure\x122\n" +
+	"\x06change\x18\x03 \x01(\v2\x1a.warmroute.v1.AdviceChangeR\x06change2\xfb\b\n" +
 	"\fAdminService\x12Z\n" +
 	"\fListBackends\x12!.warmroute.v1.ListBackendsRequest\x1a\".warmroute.v1.ListBackendsResponse\"\x03\x90\x02\x01\x12^\n" +
 	"\x0fRegisterBackend\x12$.warmroute.v1.RegisterBackendRequest\x1a%.warmroute.v1.RegisterBackendResponse\x12d\n" +
@@ -2228,7 +3126,8 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\fGetHitReport\x12!.warmroute.v1.GetHitReportRequest\x1a\".warmroute.v1.GetHitReportResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\rGetIndexStats\x12\".warmroute.v1.GetIndexStatsRequest\x1a#.warmroute.v1.GetIndexStatsResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\rListDecisions\x12\".warmroute.v1.ListDecisionsRequest\x1a#.warmroute.v1.ListDecisionsResponse\"\x03\x90\x02\x01\x12]\n" +
-	"\x0eWatchDecisions\x12#.warmroute.v1.WatchDecisionsRequest\x1a$.warmroute.v1.WatchDecisionsResponse0\x01B?Z=github.com/warmroute/warmroute/proto/warmroute/v1;warmroutev1b\x06proto3"
+	"\x0eWatchDecisions\x12#.warmroute.v1.WatchDecisionsRequest\x1a$.warmroute.v1.WatchDecisionsResponse0\x01\x12Q\n" +
+	"\tGetAdvice\x12\x1e.warmroute.v1.GetAdviceRequest\x1a\x1f.warmroute.v1.GetAdviceResponse\"\x03\x90\x02\x01B?Z=github.com/warmroute/warmroute/proto/warmroute/v1;warmroutev1b\x06proto3"
 
 var (
 	file_warmroute_v1_admin_proto_rawDescOnce sync.Once
@@ -2242,7 +3141,7 @@ func file_warmroute_v1_admin_proto_rawDescGZIP() []byte {
 	return file_warmroute_v1_admin_proto_rawDescData
 }
 
-var file_warmroute_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_warmroute_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_warmroute_v1_admin_proto_goTypes = []any{
 	(*ListBackendsRequest)(nil),       // 0: warmroute.v1.ListBackendsRequest
 	(*ListBackendsResponse)(nil),      // 1: warmroute.v1.ListBackendsResponse
@@ -2274,62 +3173,98 @@ var file_warmroute_v1_admin_proto_goTypes = []any{
 	(*WatchDecisionsRequest)(nil),     // 27: warmroute.v1.WatchDecisionsRequest
 	(*WatchDecisionsResponse)(nil),    // 28: warmroute.v1.WatchDecisionsResponse
 	(*DecisionRecord)(nil),            // 29: warmroute.v1.DecisionRecord
-	(*timestamppb.Timestamp)(nil),     // 30: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 31: google.protobuf.Duration
-	(*Usage)(nil),                     // 32: warmroute.v1.Usage
+	(*GetAdviceRequest)(nil),          // 30: warmroute.v1.GetAdviceRequest
+	(*GetAdviceResponse)(nil),         // 31: warmroute.v1.GetAdviceResponse
+	(*AdviceProgress)(nil),            // 32: warmroute.v1.AdviceProgress
+	(*Advice)(nil),                    // 33: warmroute.v1.Advice
+	(*AdviceEvidence)(nil),            // 34: warmroute.v1.AdviceEvidence
+	(*AdviceMeasure)(nil),             // 35: warmroute.v1.AdviceMeasure
+	(*AdviceInterval)(nil),            // 36: warmroute.v1.AdviceInterval
+	(*AdviceChange)(nil),              // 37: warmroute.v1.AdviceChange
+	(*AdviceCurve)(nil),               // 38: warmroute.v1.AdviceCurve
+	(*AdvicePoint)(nil),               // 39: warmroute.v1.AdvicePoint
+	(*timestamppb.Timestamp)(nil),     // 40: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 41: google.protobuf.Duration
+	(*Usage)(nil),                     // 42: warmroute.v1.Usage
 }
 var file_warmroute_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: warmroute.v1.ListBackendsResponse.backends:type_name -> warmroute.v1.Backend
-	30, // 1: warmroute.v1.Backend.lease_deadline:type_name -> google.protobuf.Timestamp
-	31, // 2: warmroute.v1.RegisterBackendRequest.lease:type_name -> google.protobuf.Duration
-	30, // 3: warmroute.v1.RegisterBackendResponse.lease_deadline:type_name -> google.protobuf.Timestamp
+	40, // 1: warmroute.v1.Backend.lease_deadline:type_name -> google.protobuf.Timestamp
+	41, // 2: warmroute.v1.RegisterBackendRequest.lease:type_name -> google.protobuf.Duration
+	40, // 3: warmroute.v1.RegisterBackendResponse.lease_deadline:type_name -> google.protobuf.Timestamp
 	11, // 4: warmroute.v1.PoolRouting.config:type_name -> warmroute.v1.RoutingConfig
 	11, // 5: warmroute.v1.PoolRouting.changed:type_name -> warmroute.v1.RoutingConfig
 	12, // 6: warmroute.v1.GetRoutingConfigResponse.pools:type_name -> warmroute.v1.PoolRouting
 	11, // 7: warmroute.v1.SetRoutingConfigRequest.config:type_name -> warmroute.v1.RoutingConfig
 	11, // 8: warmroute.v1.SetRoutingConfigResponse.before:type_name -> warmroute.v1.RoutingConfig
 	11, // 9: warmroute.v1.SetRoutingConfigResponse.config:type_name -> warmroute.v1.RoutingConfig
-	31, // 10: warmroute.v1.GetHitReportRequest.since:type_name -> google.protobuf.Duration
+	41, // 10: warmroute.v1.GetHitReportRequest.since:type_name -> google.protobuf.Duration
 	19, // 11: warmroute.v1.GetHitReportResponse.pools:type_name -> warmroute.v1.PoolHits
-	30, // 12: warmroute.v1.GetHitReportResponse.from:type_name -> google.protobuf.Timestamp
+	40, // 12: warmroute.v1.GetHitReportResponse.from:type_name -> google.protobuf.Timestamp
 	21, // 13: warmroute.v1.PoolHits.total:type_name -> warmroute.v1.Hits
 	20, // 14: warmroute.v1.PoolHits.backends:type_name -> warmroute.v1.BackendHits
 	21, // 15: warmroute.v1.BackendHits.hits:type_name -> warmroute.v1.Hits
 	24, // 16: warmroute.v1.GetIndexStatsResponse.backends:type_name -> warmroute.v1.IndexStats
-	30, // 17: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
+	40, // 17: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
 	29, // 18: warmroute.v1.ListDecisionsResponse.decisions:type_name -> warmroute.v1.DecisionRecord
 	29, // 19: warmroute.v1.WatchDecisionsResponse.decision:type_name -> warmroute.v1.DecisionRecord
-	30, // 20: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
-	31, // 21: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
-	31, // 22: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
-	32, // 23: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
-	0,  // 24: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
-	3,  // 25: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
-	5,  // 26: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
-	7,  // 27: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
-	9,  // 28: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
-	13, // 29: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
-	15, // 30: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
-	17, // 31: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
-	22, // 32: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
-	25, // 33: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
-	27, // 34: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
-	1,  // 35: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
-	4,  // 36: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
-	6,  // 37: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
-	8,  // 38: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
-	10, // 39: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
-	14, // 40: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
-	16, // 41: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
-	18, // 42: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
-	23, // 43: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
-	26, // 44: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
-	28, // 45: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
-	35, // [35:46] is the sub-list for method output_type
-	24, // [24:35] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	40, // 20: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
+	41, // 21: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
+	41, // 22: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
+	42, // 23: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
+	41, // 24: warmroute.v1.GetAdviceRequest.wait:type_name -> google.protobuf.Duration
+	33, // 25: warmroute.v1.GetAdviceResponse.advice:type_name -> warmroute.v1.Advice
+	32, // 26: warmroute.v1.GetAdviceResponse.progress:type_name -> warmroute.v1.AdviceProgress
+	40, // 27: warmroute.v1.Advice.made:type_name -> google.protobuf.Timestamp
+	34, // 28: warmroute.v1.Advice.evidence:type_name -> warmroute.v1.AdviceEvidence
+	11, // 29: warmroute.v1.Advice.present:type_name -> warmroute.v1.RoutingConfig
+	11, // 30: warmroute.v1.Advice.advised:type_name -> warmroute.v1.RoutingConfig
+	11, // 31: warmroute.v1.Advice.change:type_name -> warmroute.v1.RoutingConfig
+	35, // 32: warmroute.v1.Advice.now:type_name -> warmroute.v1.AdviceMeasure
+	35, // 33: warmroute.v1.Advice.then:type_name -> warmroute.v1.AdviceMeasure
+	37, // 34: warmroute.v1.Advice.expected:type_name -> warmroute.v1.AdviceChange
+	38, // 35: warmroute.v1.Advice.curves:type_name -> warmroute.v1.AdviceCurve
+	40, // 36: warmroute.v1.AdviceEvidence.from:type_name -> google.protobuf.Timestamp
+	40, // 37: warmroute.v1.AdviceEvidence.to:type_name -> google.protobuf.Timestamp
+	41, // 38: warmroute.v1.AdviceEvidence.ttft_p90:type_name -> google.protobuf.Duration
+	41, // 39: warmroute.v1.AdviceMeasure.ttft_p50:type_name -> google.protobuf.Duration
+	41, // 40: warmroute.v1.AdviceMeasure.ttft_p90:type_name -> google.protobuf.Duration
+	41, // 41: warmroute.v1.AdviceMeasure.ttft_mean:type_name -> google.protobuf.Duration
+	36, // 42: warmroute.v1.AdviceChange.hit_rate:type_name -> warmroute.v1.AdviceInterval
+	36, // 43: warmroute.v1.AdviceChange.ttft_p90:type_name -> warmroute.v1.AdviceInterval
+	39, // 44: warmroute.v1.AdviceCurve.points:type_name -> warmroute.v1.AdvicePoint
+	37, // 45: warmroute.v1.AdviceCurve.change:type_name -> warmroute.v1.AdviceChange
+	35, // 46: warmroute.v1.AdvicePoint.measure:type_name -> warmroute.v1.AdviceMeasure
+	37, // 47: warmroute.v1.AdvicePoint.change:type_name -> warmroute.v1.AdviceChange
+	0,  // 48: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
+	3,  // 49: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
+	5,  // 50: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
+	7,  // 51: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
+	9,  // 52: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
+	13, // 53: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
+	15, // 54: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
+	17, // 55: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
+	22, // 56: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
+	25, // 57: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
+	27, // 58: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
+	30, // 59: warmroute.v1.AdminService.GetAdvice:input_type -> warmroute.v1.GetAdviceRequest
+	1,  // 60: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
+	4,  // 61: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
+	6,  // 62: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
+	8,  // 63: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
+	10, // 64: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
+	14, // 65: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
+	16, // 66: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
+	18, // 67: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
+	23, // 68: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
+	26, // 69: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
+	28, // 70: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
+	31, // 71: warmroute.v1.AdminService.GetAdvice:output_type -> warmroute.v1.GetAdviceResponse
+	60, // [60:72] is the sub-list for method output_type
+	48, // [48:60] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_warmroute_v1_admin_proto_init() }
@@ -2341,13 +3276,14 @@ func file_warmroute_v1_admin_proto_init() {
 	file_warmroute_v1_admin_proto_msgTypes[2].OneofWrappers = []any{}
 	file_warmroute_v1_admin_proto_msgTypes[3].OneofWrappers = []any{}
 	file_warmroute_v1_admin_proto_msgTypes[11].OneofWrappers = []any{}
+	file_warmroute_v1_admin_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_warmroute_v1_admin_proto_rawDesc), len(file_warmroute_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

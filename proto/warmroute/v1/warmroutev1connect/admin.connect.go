@@ -66,6 +66,8 @@ const (
 	// AdminServiceWatchDecisionsProcedure is the fully-qualified name of the AdminService's
 	// WatchDecisions RPC.
 	AdminServiceWatchDecisionsProcedure = "/warmroute.v1.AdminService/WatchDecisions"
+	// AdminServiceGetAdviceProcedure is the fully-qualified name of the AdminService's GetAdvice RPC.
+	AdminServiceGetAdviceProcedure = "/warmroute.v1.AdminService/GetAdvice"
 )
 
 // AdminServiceClient is a client for the warmroute.v1.AdminService service.
@@ -95,6 +97,11 @@ type AdminServiceClient interface {
 	ListDecisions(context.Context, *v1.ListDecisionsRequest) (*v1.ListDecisionsResponse, error)
 	// WatchDecisions sends decisions as they end. One that the reader is too slow for is left out and counted.
 	WatchDecisions(context.Context, *v1.WatchDecisionsRequest) (*connect.ServerStreamForClient[v1.WatchDecisionsResponse], error)
+	// GetAdvice says what prefix_length and concurrency_threshold of a pool should be, from its requests that ended last:
+	// they are replayed with other settings to modelled engines, in the background and one pool at a time. Advice is kept
+	// until the pool, or enough of its requests, is another. Making it takes seconds to minutes of one core, and ends when
+	// nobody has asked for it for 15 seconds.
+	GetAdvice(context.Context, *v1.GetAdviceRequest) (*v1.GetAdviceResponse, error)
 }
 
 // NewAdminServiceClient constructs a client for the warmroute.v1.AdminService service. By default,
@@ -179,6 +186,13 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("WatchDecisions")),
 			connect.WithClientOptions(opts...),
 		),
+		getAdvice: connect.NewClient[v1.GetAdviceRequest, v1.GetAdviceResponse](
+			httpClient,
+			baseURL+AdminServiceGetAdviceProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetAdvice")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -195,6 +209,7 @@ type adminServiceClient struct {
 	getIndexStats     *connect.Client[v1.GetIndexStatsRequest, v1.GetIndexStatsResponse]
 	listDecisions     *connect.Client[v1.ListDecisionsRequest, v1.ListDecisionsResponse]
 	watchDecisions    *connect.Client[v1.WatchDecisionsRequest, v1.WatchDecisionsResponse]
+	getAdvice         *connect.Client[v1.GetAdviceRequest, v1.GetAdviceResponse]
 }
 
 // ListBackends calls warmroute.v1.AdminService.ListBackends.
@@ -292,6 +307,15 @@ func (c *adminServiceClient) WatchDecisions(ctx context.Context, req *v1.WatchDe
 	return c.watchDecisions.CallServerStream(ctx, connect.NewRequest(req))
 }
 
+// GetAdvice calls warmroute.v1.AdminService.GetAdvice.
+func (c *adminServiceClient) GetAdvice(ctx context.Context, req *v1.GetAdviceRequest) (*v1.GetAdviceResponse, error) {
+	response, err := c.getAdvice.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // AdminServiceHandler is an implementation of the warmroute.v1.AdminService service.
 type AdminServiceHandler interface {
 	// ListBackends lists backends with their state and load.
@@ -319,6 +343,11 @@ type AdminServiceHandler interface {
 	ListDecisions(context.Context, *v1.ListDecisionsRequest) (*v1.ListDecisionsResponse, error)
 	// WatchDecisions sends decisions as they end. One that the reader is too slow for is left out and counted.
 	WatchDecisions(context.Context, *v1.WatchDecisionsRequest, *connect.ServerStream[v1.WatchDecisionsResponse]) error
+	// GetAdvice says what prefix_length and concurrency_threshold of a pool should be, from its requests that ended last:
+	// they are replayed with other settings to modelled engines, in the background and one pool at a time. Advice is kept
+	// until the pool, or enough of its requests, is another. Making it takes seconds to minutes of one core, and ends when
+	// nobody has asked for it for 15 seconds.
+	GetAdvice(context.Context, *v1.GetAdviceRequest) (*v1.GetAdviceResponse, error)
 }
 
 // NewAdminServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -399,6 +428,13 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("WatchDecisions")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceGetAdviceHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceGetAdviceProcedure,
+		svc.GetAdvice,
+		connect.WithSchema(adminServiceMethods.ByName("GetAdvice")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/warmroute.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AdminServiceListBackendsProcedure:
@@ -423,6 +459,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceListDecisionsHandler.ServeHTTP(w, r)
 		case AdminServiceWatchDecisionsProcedure:
 			adminServiceWatchDecisionsHandler.ServeHTTP(w, r)
+		case AdminServiceGetAdviceProcedure:
+			adminServiceGetAdviceHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -474,4 +512,8 @@ func (UnimplementedAdminServiceHandler) ListDecisions(context.Context, *v1.ListD
 
 func (UnimplementedAdminServiceHandler) WatchDecisions(context.Context, *v1.WatchDecisionsRequest, *connect.ServerStream[v1.WatchDecisionsResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("warmroute.v1.AdminService.WatchDecisions is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetAdvice(context.Context, *v1.GetAdviceRequest) (*v1.GetAdviceResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("warmroute.v1.AdminService.GetAdvice is not implemented"))
 }
