@@ -92,6 +92,9 @@ func New(o Options) (*Telemetry, error) {
 		t.registry.Register(collectors.NewGoCollector()),
 		t.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	)
+	if o.Requests != nil {
+		err = errors.Join(err, t.registry.Register(newRecentCollector(o.Requests)))
+	}
 	if err != nil {
 		return nil, err
 	}
