@@ -48,8 +48,8 @@ type Options struct {
 // handler is the admin port's routes.
 type handler struct{ Options }
 
-// New returns the handler of the admin port.
-func New(o Options) http.Handler {
+// withDefaults fills in what is not set.
+func (o Options) withDefaults() Options {
 	if o.Metrics == nil {
 		o.Metrics = http.NotFoundHandler()
 	}
@@ -74,6 +74,12 @@ func New(o Options) http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	return o
+}
+
+// New returns the handler of the admin port.
+func New(o Options) http.Handler {
+	o = o.withDefaults()
 	h := &handler{o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", h.index)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/warmroute/warmroute/backends"
@@ -40,12 +41,22 @@ type poolReadiness struct {
 func (h *handler) readyz(w http.ResponseWriter, _ *http.Request) {
 	r := h.readiness()
 	status := http.StatusOK
-	if r.Status != "ready" && r.Status != "degraded" {
+	if !r.ready() {
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "2")
 	}
 	reply(w, status, r)
 }
+
+// Ready reports what /readyz does, and says it in a few words.
+func Ready(o Options) (ready bool, words string) {
+	h := &handler{o.withDefaults()}
+	r := h.readiness()
+	return r.ready(), fmt.Sprintf("%s: %d of %d backends can serve", r.Status, r.Serving, r.Backends)
+}
+
+// ready reports whether requests are welcome.
+func (r readiness) ready() bool { return r.Status == "ready" || r.Status == "degraded" }
 
 func (h *handler) readiness() readiness {
 	r := readiness{Status: "ready", Pools: []poolReadiness{}}

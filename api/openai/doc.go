@@ -5,7 +5,7 @@
 // without one, such as embeddings, go by load. A stored response
 // (/v1/responses/{id}, previous_response_id) goes to the backend that stores it.
 //
-// GET /health and GET /ping are answered by the router itself: it is there. What
+// GET /health and GET /ping are answered by the router itself: 200 while it is there, 503 once it is stopping. What
 // manages an engine (/sleep, /v1/load_lora_adapter, /reset_prefix_cache, …) does not
 // exist here, and neither do engines' /metrics.
 package openai

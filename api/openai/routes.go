@@ -60,7 +60,7 @@ func Register(mux *http.ServeMux, p *proxy.Proxy) {
 	add(http.MethodGet, "/v1/models/{id...}", p.AnswerTo("/v1/models/{id}", dialect{}, getModel(p.Router())))
 	add(http.MethodGet, "/v1/realtime", p.Answer("/v1/realtime", dialect{}, noRealtime))
 	for _, path := range []string{"/health", "/ping"} {
-		add(http.MethodGet, path, p.Open(path, dialect{}, alive))
+		add(http.MethodGet, path, p.Open(path, dialect{}, alive(p)))
 	}
 	for path, allowed := range methods {
 		mux.Handle(path, p.Answer(route(path), dialect{}, otherMethod(allowed)))
@@ -106,7 +106,13 @@ func noRealtime(_ http.ResponseWriter, _ *http.Request) *proxy.Error {
 	}
 }
 
-func alive(w http.ResponseWriter, _ *http.Request) *proxy.Error {
-	w.WriteHeader(http.StatusOK)
-	return nil
+// alive answers that the router is there, or will not be for long.
+func alive(p *proxy.Proxy) func(http.ResponseWriter, *http.Request) *proxy.Error {
+	return func(w http.ResponseWriter, _ *http.Request) *proxy.Error {
+		if p.Stopping() {
+			return &proxy.Error{Status: http.StatusServiceUnavailable, Code: proxy.CodeNotReady, Message: "the router is stopping: ask another one"}
+		}
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
 }

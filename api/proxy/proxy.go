@@ -70,6 +70,9 @@ type Options struct {
 	Admit func(*http.Request) (Visitor, *Error)
 	// KeySeed is the fleet-wide secret of the block keys, empty for none.
 	KeySeed string
+	// Stopping, if set, reports whether the process is shutting down: it still serves, and
+	// asks whoever looks (/health, /ping) to look elsewhere.
+	Stopping func() bool
 	// Observe is given the record of every request once, after its end. It is called
 	// on the request's goroutine and may keep the record. May be nil.
 	Observe func(*feedback.Record)
@@ -128,6 +131,9 @@ func New(o Options) (*Proxy, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Stopping == nil {
+		o.Stopping = func() bool { return false }
+	}
 	if o.Observe == nil {
 		o.Observe = func(*feedback.Record) {}
 	}
@@ -142,6 +148,9 @@ func fill[T int | int64 | time.Duration](value *T, fallback T) {
 
 // Router returns what decides, for endpoints that are answered without a backend.
 func (p *Proxy) Router() *router.Router { return p.options.Router }
+
+// Stopping reports whether the process is shutting down.
+func (p *Proxy) Stopping() bool { return p.options.Stopping() }
 
 // Bodies is the budget of all request bodies, for other surfaces to share.
 func (p *Proxy) Bodies() *intake.Budget { return p.bodies }

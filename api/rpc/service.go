@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,6 +56,9 @@ type Options struct {
 	InjectUsage bool
 	// KeySeed is the fleet-wide secret of the block keys, empty for none.
 	KeySeed string
+	// Stopping, if set, reports whether the process is shutting down: it still serves, and its
+	// health says that it does not.
+	Stopping func() bool
 	// Observe is given the record of every routed request once, after its end. May be
 	// nil.
 	Observe func(*feedback.Record)
@@ -90,6 +94,9 @@ func New(o Options) (*Service, error) {
 	o.MaxQueued = orDefault(o.MaxQueued, proxy.DefaultMaxQueued)
 	o.QueueWait = orDefault(o.QueueWait, proxy.DefaultQueueWait)
 	o.MaxLeases = orDefault(o.MaxLeases, DefaultMaxLeases)
+	if o.Stopping == nil {
+		o.Stopping = func() bool { return false }
+	}
 	if o.Observe == nil {
 		o.Observe = func(*feedback.Record) {}
 	}
@@ -123,10 +130,19 @@ func (s *Service) Register(mux *http.ServeMux) {
 	s.mount(mux, s)
 	small := connect.WithReadMaxBytes(1 << 20)
 	handle := func(path string, h http.Handler) { mux.Handle(path, s.bounded(h)) }
-	handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(warmroutev1connect.RoutingServiceName), small))
+	handle(grpchealth.NewHandler(s, small))
 	reflector := grpcreflect.NewStaticReflector(warmroutev1connect.RoutingServiceName)
 	handle(grpcreflect.NewHandlerV1(reflector, small))
 	handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
+}
+
+// Check implements [grpchealth.Checker].
+func (s *Service) Check(ctx context.Context, in *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
+	known, err := grpchealth.NewStaticChecker(warmroutev1connect.RoutingServiceName).Check(ctx, in)
+	if err == nil && s.options.Stopping() {
+		known.Status = grpchealth.StatusNotServing
+	}
+	return known, err
 }
 
 // mount adds to mux what answers the calls of RoutingService, within the service's bounds.

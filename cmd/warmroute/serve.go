@@ -36,7 +36,8 @@ run (timeouts.shutdown_grace), and a second signal ends it at once.
 The configuration file is read again when it changes, and on SIGHUP. How pools are
 routed, their listed backends and log.level take effect at once, without touching
 requests in flight; for anything else the log says that a restart is needed. A file that
-is wrong is refused, with the line, and nothing changes.
+is wrong is refused, with the line, and nothing changes. A service manager that speaks
+sd_notify is told when the router is ready, reloads and stops (deploy/systemd).
 
 Flags that are given take the place of what the file says. The access log goes to
 stderr, one record for each request.`,
@@ -87,6 +88,7 @@ func serve(cmd *cobra.Command, s *settings) error {
 	if err != nil {
 		return err
 	}
+	supervisor := &manager{logger: logger}
 	var group errgroup.Group
 	ctx, ended := context.WithCancel(cmd.Context())
 	group.Go(func() error {
@@ -99,7 +101,11 @@ func serve(cmd *cobra.Command, s *settings) error {
 		return nil
 	})
 	group.Go(func() error {
-		s.follow(ctx, c, hangups, logger, g)
+		supervisor.follow(cmd.Context(), ctx, g)
+		return nil
+	})
+	group.Go(func() error {
+		s.follow(ctx, c, hangups, logger, func() { supervisor.reload(func() { s.reload(logger, g) }) })
 		return nil
 	})
 	return group.Wait()
@@ -115,10 +121,10 @@ func newLogger(to io.Writer, c config.Log, level *slog.LevelVar) (*slog.Logger, 
 	return telemetry.NewLogger(to, level, c.Format)
 }
 
-// follow takes over the configuration anew when its file changes and on SIGHUP, until ctx
+// follow calls reload when the configuration's file changes and on SIGHUP, until ctx
 // ends. Without a file there is nothing to read, which it says: SIGHUP would end the process
 // otherwise.
-func (s *settings) follow(ctx context.Context, c *config.Config, hangups <-chan os.Signal, logger *slog.Logger, g *gateway.Gateway) {
+func (s *settings) follow(ctx context.Context, c *config.Config, hangups <-chan os.Signal, logger *slog.Logger, reload func()) {
 	changes := make(chan struct{}, 1)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -141,7 +147,7 @@ func (s *settings) follow(ctx context.Context, c *config.Config, hangups <-chan 
 			}
 		case <-changes:
 		}
-		s.reload(logger, g)
+		reload()
 	}
 }
 

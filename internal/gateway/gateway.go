@@ -74,6 +74,7 @@ type Gateway struct {
 
 	listener, adminListener net.Listener
 	server, adminServer     *http.Server
+	readiness               func() (ready bool, words string)
 	began                   time.Time
 	stopping                atomic.Bool
 	handling                atomic.Int64 // requests of the data plane
@@ -177,6 +178,7 @@ func (g *Gateway) build(o Options) error {
 		UpstreamKey:        o.Config.UpstreamKey,
 		Admit:              admit(o.Config.Keys),
 		KeySeed:            o.Config.KeySeed.Reveal(),
+		Stopping:           g.stopping.Load,
 		Observe:            g.telemetry.Observe,
 		Logger:             o.Logger,
 		Random:             random,
@@ -194,7 +196,7 @@ func (g *Gateway) build(o Options) error {
 	if g.operators, err = newOperators(o, g); err != nil {
 		return err
 	}
-	g.adminServer = g.newServer(adminSurfaces(g.operators, admin.Options{
+	shown := admin.Options{
 		Router:      g.router,
 		Metrics:     g.telemetry.Handler(),
 		Recent:      g.telemetry.Recent,
@@ -204,7 +206,9 @@ func (g *Gateway) build(o Options) error {
 		Scrapes:     g.scrapeStatus,
 		Sharing:     g.sharing,
 		Version:     o.Version,
-	}))
+	}
+	g.adminServer = g.newServer(adminSurfaces(g.operators, shown))
+	g.readiness = func() (bool, string) { return admin.Ready(shown) }
 	return nil
 }
 
@@ -273,6 +277,14 @@ func (g *Gateway) open(o Options) error {
 		}
 	}
 	return nil
+}
+
+// Ready reports what /readyz does, and says it in a few words.
+func (g *Gateway) Ready() (ready bool, words string) { return g.readiness() }
+
+// ShutdownTime is how long Run takes at most to return once its context has ended.
+func (g *Gateway) ShutdownTime() time.Duration {
+	return g.config.Timeouts.ShutdownDelay + g.config.Timeouts.ShutdownGrace + 3*settleWait
 }
 
 // Addr is the address of the data plane.

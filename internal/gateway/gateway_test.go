@@ -197,6 +197,24 @@ func TestSD01RunningStreamsFinish(t *testing.T) {
 		if status, _, _ := s.chat("late", ""); status != 200 {
 			t.Errorf("a request during the delay got %d", status)
 		}
+		// Whoever asks on a connection of its own for long is told to make another one.
+		conn, err := s.network.DialContext(t.Context(), "tcp", dataAddr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET /v1/models HTTP/1.1\r\nHost: router\r\n\r\n")
+		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") || !strings.Contains(string(answer), "Connection: close\r\n") {
+			t.Errorf("an answer during the delay: %v, %s", err, answer)
+		}
+		for _, path := range []string{"/health", "/ping"} {
+			if status, _, _ := s.request(http.MethodGet, "http://"+dataAddr+path, ""); status != 503 {
+				t.Errorf("%s on the data port says %d while the router stops", path, status)
+			}
+		}
+		status, _, answer := s.request(http.MethodPost, "http://"+dataAddr+"/grpc.health.v1.Health/Check", "{}", "Content-Type", "application/json")
+		if status != 200 || !strings.Contains(answer, "NOT_SERVING") {
+			t.Errorf("health over RPC while the router stops: %d %s", status, answer)
+		}
 		time.Sleep(2 * time.Second)
 		if _, err := s.network.DialContext(t.Context(), "tcp", dataAddr); err == nil {
 			t.Error("the listener is open after the delay")

@@ -25,6 +25,7 @@ func newRouting(o Options, g *Gateway, forward *proxy.Proxy, random func() uint6
 		AllowPin:    o.Config.AllowBackendPin,
 		InjectUsage: o.Config.InjectUsage,
 		KeySeed:     o.Config.KeySeed.Reveal(),
+		Stopping:    g.stopping.Load,
 		Observe:     g.telemetry.Observe,
 		Random:      random,
 	})

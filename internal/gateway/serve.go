@@ -130,11 +130,16 @@ func (g *Gateway) drain(ctx context.Context) {
 // to write their records once the connections are closed.
 const settleWait = time.Second
 
-// counted counts the requests that are being handled.
+// counted counts the requests that are being handled. Once the router is stopping it asks
+// clients for another connection: the next request then goes to another router, and none
+// meets a connection that is being closed.
 func (g *Gateway) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.handling.Add(1)
 		defer g.handling.Add(-1)
+		if g.stopping.Load() {
+			w.Header().Set("Connection", "close") // over HTTP/2 a GOAWAY
+		}
 		h.ServeHTTP(w, r)
 	})
 }
