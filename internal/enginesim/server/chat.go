@@ -286,8 +286,11 @@ func (s *Server) streamChat(stream *eventStream, gen *generation, options stream
 		chunk.Choices = []chunkChoice{}
 		chunk.Usage = s.finalUsage(prompt, gen.completionTokens(), cached)
 		if err := stream.send("", &chunk); err != nil {
+			stream.fail(err)
 			return
 		}
 	}
-	_ = stream.done() // nobody is left to tell
+	if err := stream.done(); err != nil {
+		stream.fail(err)
+	}
 }

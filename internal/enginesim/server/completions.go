@@ -199,8 +199,11 @@ func (s *Server) streamCompletion(
 		chunk.Choices = []completionChunkChoice{}
 		chunk.Usage = s.finalUsage(prompt, gen.completionTokens(), cached)
 		if err := stream.send("", &chunk); err != nil {
+			stream.fail(err)
 			return
 		}
 	}
-	_ = stream.done() // nobody is left to tell
+	if err := stream.done(); err != nil {
+		stream.fail(err)
+	}
 }

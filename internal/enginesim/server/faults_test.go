@@ -223,6 +223,36 @@ func TestErrorsInStreams(t *testing.T) {
 	})
 }
 
+// An error that strikes behind the last token is told as well: none of the dialects' streams
+// ends in good order without its last event.
+func TestErrorsBehindTheLastToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inBubble(t, server.DefaultConfig())
+		for _, d := range []struct {
+			path   string
+			body   object
+			events int // of the whole stream
+			last   string
+		}{
+			{"/v1/chat/completions", chat("hi", object{"stream": true, "max_tokens": 1, "stream_options": object{"include_usage": true}}), 4, `"code":500`},
+			{"/v1/completions", object{"prompt": "hi", "stream": true, "max_tokens": 1, "stream_options": object{"include_usage": true}}, 3, `"code":500`},
+			{"/v1/messages", chat("hi", object{"stream": true, "max_tokens": 1}), 6, `"type":"error"`},
+		} {
+			s.ok("/sim/fault", object{"clear": true})
+			if events := s.stream(d.path, d.body); len(events) != d.events {
+				t.Fatalf("%s: events %v, want %d", d.path, events, d.events)
+			}
+			for n := range d.events {
+				s.ok("/sim/fault", object{"error_after_events": n})
+				events := s.stream(d.path, d.body)
+				if len(events) <= n || !strings.Contains(events[n].raw, d.last) {
+					t.Errorf("%s: events %v, want number %d to contain %s", d.path, events, n, d.last)
+				}
+			}
+		}
+	})
+}
+
 func TestLostCache(t *testing.T) {
 	s := listen(t, fastConfig())
 	cached := func() any {

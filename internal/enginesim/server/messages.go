@@ -204,19 +204,20 @@ func (s *Server) streamMessage(stream *eventStream, gen *generation) {
 		delta := textDelta{Type: "text_delta", Text: c.text(from, to)}
 		return emit(messageEvent{Type: "content_block_delta", Index: &index, Delta: delta})
 	})
+	if err == nil {
+		usage := s.anthropicUsage(gen.promptTokens(), gen.completionTokens(), cached)
+		err = emitAll(
+			func() error { return emit(messageEvent{Type: "content_block_stop", Index: &index}) },
+			func() error {
+				delta := stopDelta{StopReason: stopReason(gen.choices[0])}
+				return emit(messageEvent{Type: "message_delta", Delta: delta, Usage: &usage})
+			},
+			func() error { return emit(messageEvent{Type: "message_stop"}) },
+		)
+	}
 	if err != nil {
 		stream.failMessage(err)
-		return
 	}
-	usage := s.anthropicUsage(gen.promptTokens(), gen.completionTokens(), cached)
-	_ = emitAll( // nobody is left to tell
-		func() error { return emit(messageEvent{Type: "content_block_stop", Index: &index}) },
-		func() error {
-			delta := stopDelta{StopReason: stopReason(gen.choices[0])}
-			return emit(messageEvent{Type: "message_delta", Delta: delta, Usage: &usage})
-		},
-		func() error { return emit(messageEvent{Type: "message_stop"}) },
-	)
 }
 
 // failMessage ends a stream whose generation the server could not finish.
