@@ -143,8 +143,7 @@ func (s *stream) copy() bool {
 			return false
 		}
 	}
-	s.whole()
-	return true
+	return s.whole()
 }
 
 // read reads the next piece of the answer. Only meanwhile does the engine owe an event
@@ -273,8 +272,10 @@ func (s *stream) breakOff(status int, code Code, message string) {
 	_ = x.w.push() // what is buffered reaches the client before the end
 }
 
-// whole takes in an answer that came to its end.
-func (s *stream) whole() {
+// whole takes in an answer that came to its end. It reports false for a stream that ended in
+// good order but says that there is more of it: its client is told, for whom it would look
+// finished.
+func (s *stream) whole() bool {
 	a, x, status := s.a, s.a.x, s.resp.StatusCode
 	s.learnUsage()
 	a.outcome.Result, a.outcome.Blame = intake.Judge(status)
@@ -291,9 +292,14 @@ func (s *stream) whole() {
 	case s.events && s.tap.Started() && !s.tap.Done():
 		a.outcome.Result, a.outcome.Blame = feedback.UpstreamAborted, feedback.Neutral
 		x.record.Err = fmt.Sprintf("backend %s ended its stream without the event that ends one", a.d.Backend.ID)
+		if s.tap.Unfinished() {
+			s.breakOff(http.StatusBadGateway, CodeBroken, fmt.Sprintf("backend %s did not finish its answer: the stream ended early", a.d.Backend.ID))
+			return false
+		}
 	default:
 		if x.call.Stores && !s.id {
 			s.remember()
 		}
 	}
+	return true
 }

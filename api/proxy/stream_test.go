@@ -171,21 +171,55 @@ func TestPS04EngineDiesMidStream(t *testing.T) {
 	}
 }
 
-// A stream that ends in good order but without its last event is passed on as it is,
-// and recorded for what it is.
+// A stream that ends in good order, and says that there is more of it, must not look finished
+// to its client: it is told in its dialect, and the connection ends abnormally.
 func TestPS04StreamWithoutItsEnd(t *testing.T) {
-	f := start(t, []string{engine(t, func(w http.ResponseWriter, _ *http.Request) {
-		startEvents(w)
-		events(w, delta, delta)
-	})})
-	got := f.send("POST", chatPath, chat("hello", streaming))
-	if got.err != nil || got.body != delta+delta {
-		t.Errorf("got %q, %v", got.body, got.err)
+	const begun = `data: {"type":"response.output_text.delta","delta":"hi"}` + "\n\n"
+	const spoken = `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}` + "\n\n"
+	for name, test := range map[string]struct {
+		path, sent, told string
+	}{
+		"chunks":    {chatPath, delta + delta, `{"error":{`},
+		"responses": {"/v1/responses", begun + begun, `response.failed`},
+		"messages":  {"/v1/messages", spoken + spoken, `"type":"error"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, []string{engine(t, func(w http.ResponseWriter, _ *http.Request) {
+				startEvents(w)
+				events(w, test.sent)
+			})})
+			got := f.send("POST", test.path, chat("hello", streaming))
+			added, passed := strings.CutPrefix(got.body, test.sent)
+			if got.err == nil || !passed || !strings.Contains(added, test.told) || !strings.Contains(added, "the stream ended early") {
+				t.Errorf("got %q, %v", got.body, got.err)
+			}
+			if r := f.last(1); r.Result != feedback.UpstreamAborted {
+				t.Errorf("recorded as %v", r.Result)
+			}
+			f.settled(1)
+		})
 	}
-	if r := f.last(1); r.Result != feedback.UpstreamAborted {
-		t.Errorf("recorded as %v", r.Result)
+}
+
+// A stream that says why its text is finished, or that is in no known dialect, is passed on as
+// it is although it lacks a last event.
+func TestPS04StreamThatIsFinishedAllTheSame(t *testing.T) {
+	const foreign = `data: {"token":{"text":"hi"},"generated_text":null}` + "\n\n"
+	for name, sent := range map[string]string{"a reason": delta + finish, "no chunks": foreign + foreign} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, []string{engine(t, func(w http.ResponseWriter, _ *http.Request) {
+				startEvents(w)
+				events(w, sent)
+			})})
+			if got := f.send("POST", chatPath, chat("hello", streaming)); got.err != nil || got.body != sent {
+				t.Errorf("got %q, %v", got.body, got.err)
+			}
+			if r := f.last(1); r.Result != feedback.UpstreamAborted {
+				t.Errorf("recorded as %v", r.Result)
+			}
+			f.settled(1)
+		})
 	}
-	f.settled(1)
 }
 
 // Every event reaches the client before the engine sends the next: the engine waits

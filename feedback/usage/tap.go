@@ -52,6 +52,7 @@ type Tap struct {
 	closed bool
 
 	started, failed, done bool
+	more                  bool // the last chunk that speaks of it says that it is not the last
 
 	id     []byte
 	event  event
@@ -180,6 +181,17 @@ func (t *Tap) Err() bool { return t.failed }
 // JSON value is closed. An answer that has neither is done when it has ended.
 func (t *Tap) Done() bool { return t.done }
 
+// Unfinished reports whether the answer is a stream whose dialect has an event that ends
+// it, and that has come to its end, if it has, without it: the answer has begun, and as far as
+// its events tell, there is more. A stream of chunks that has said why it is finished lacks
+// nothing but its [DONE].
+func (t *Tap) Unfinished() bool {
+	if t.mode != events || !t.started || t.done || t.failed {
+		return false
+	}
+	return t.more || t.format == Responses || t.format == Anthropic
+}
+
 // ResponseID returns the id of an answer of /v1/responses, "" when there is none.
 func (t *Tap) ResponseID() string {
 	if t.format != Responses {
@@ -191,6 +203,7 @@ func (t *Tap) ResponseID() string {
 // dispatch looks at one whole event. data is empty when it was read in pieces.
 func (t *Tap) dispatch(name, data []byte, scanned bool) {
 	data = bytes.TrimSpace(data)
+	t.follow(data)
 	switch {
 	case scanned:
 		t.scan.feed(data)
@@ -213,6 +226,20 @@ func (t *Tap) dispatch(name, data []byte, scanned bool) {
 	}
 	t.failed = t.failed || failedBefore
 	t.scan.reset()
+}
+
+// finishReason is where a chunk says why its text is finished, or null while it is not.
+var finishReason = []byte(`finish_reason":`)
+
+// follow looks whether a chunk says that more follows.
+func (t *Tap) follow(data []byte) {
+	if t.format != OpenAI {
+		return
+	}
+	if at := bytes.Index(data, finishReason); at >= 0 {
+		rest := bytes.TrimLeft(data[at+len(finishReason):], " ")
+		t.more = bytes.HasPrefix(rest, []byte("null"))
+	}
 }
 
 // worthReading is a cheap test of whether an event may hold anything that is looked

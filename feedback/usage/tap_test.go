@@ -494,3 +494,51 @@ func BenchmarkTap(b *testing.B) {
 		})
 	}
 }
+
+func TestUnfinished(t *testing.T) {
+	chunk := func(reason string) string {
+		return `data: {"choices":[{"index":0,"delta":{"content":"a \"finish_reason\": null"},"finish_reason":` + reason + "}]}\n\n"
+	}
+	for _, test := range []struct {
+		name   string
+		format Format
+		text   string
+		want   bool
+	}{
+		{"nothing", OpenAI, "", false},
+		{"a comment", OpenAI, ": ping\n\n", false},
+		{"more follows", OpenAI, chunk("null"), true},
+		{"more follows, written otherwise", OpenAI, chunk("  null "), true},
+		{"a reason", OpenAI, chunk("null") + chunk(`"stop"`), false},
+		{"a reason, then usage", OpenAI, chunk("null") + chunk(` "length"`) + usageTail, false},
+		{"whole", OpenAI, chunk("null") + "data: [DONE]\n\n", false},
+		{"an error", OpenAI, chunk("null") + `data: {"error":{"message":"no"}}` + "\n\n", false},
+		{"no reasons", OpenAI, `data: {"token":{"text":"a"}}` + "\n\n", false},
+		{"cut in an event", OpenAI, chunk("null") + `data: {"choices":[{"index":0,"delta":{`, true},
+		{"a very large chunk", OpenAI, chunk("null") + `data: {"pad":"` + strings.Repeat("a", 2*spill) + `"}` + "\n\n", true},
+		{"a response", Responses, `data: {"type":"response.output_text.delta","delta":"a"}` + "\n\n", true},
+		{"one announced only", Responses, `data: {"type":"response.created"}` + "\n\n", false},
+		{"a whole response", Responses, `data: {"type":"response.output_text.delta","delta":"a"}` + "\n\n" + `data: {"type":"response.completed","response":{"id":"r"}}` + "\n\n", false},
+		{"a message", Anthropic, `data: {"type":"content_block_delta"}` + "\n\n", true},
+		{"a whole message", Anthropic, `data: {"type":"content_block_delta"}` + "\n\n" + `data: {"type":"message_stop"}` + "\n\n", false},
+	} {
+		tap := NewTap(test.format, eventStream)
+		for piece := range slices.Chunk([]byte(test.text), 7) {
+			tap.Write(piece)
+		}
+		tap.Close()
+		if got := tap.Unfinished(); got != test.want {
+			t.Errorf("%s: unfinished %v, want %v", test.name, got, test.want)
+		}
+		tap.Release()
+		if again := NewTap(test.format, eventStream); again.Unfinished() {
+			t.Errorf("%s: a released tap remembers", test.name)
+		}
+	}
+	document := NewTap(OpenAI, "application/json")
+	document.Write([]byte(`{"choices":[{"finish_reason":null}]`))
+	document.Close()
+	if document.Unfinished() {
+		t.Error("what is no stream has no last event")
+	}
+}
