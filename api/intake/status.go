@@ -32,3 +32,15 @@ func Judge(status int) (feedback.Result, feedback.Blame) {
 	}
 	return feedback.EngineError, feedback.Strike
 }
+
+// BlameFor says what it says of an engine that its answer, well begun, holds an error that
+// stands for a status; 0 is one that does not say which. An error in the middle of an answer
+// is no sign of health: an engine that answers every request so would look idle, and draw all
+// of them.
+func BlameFor(errStatus int) feedback.Blame {
+	if errStatus == 0 {
+		return feedback.Neutral
+	}
+	_, blame := Judge(errStatus)
+	return blame
+}

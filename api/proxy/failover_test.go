@@ -668,3 +668,35 @@ func TestML02NothingStaysCounted(t *testing.T) {
 	}
 	t.Logf("%v", counts)
 }
+
+// An engine that begins every stream and ends it with an error of its own is no healthy one: it
+// would look idle, since its streams are short, and draw all requests. What it says of a
+// request that makes no sense is an answer, as with a status of 400.
+func TestErrorsInStreamsAreStrikes(t *testing.T) {
+	for name, test := range map[string]struct {
+		says  string
+		state backends.State
+	}{
+		"its own":        {`data: {"error":{"message":"x","type":"InternalServerError","code":500}}` + "\n\n", backends.Ejected},
+		"of the request": {`data: {"error":{"message":"x","type":"BadRequestError","code":400}}` + "\n\n", backends.Up},
+		"unsaid":         {`data: {"error":{"message":"x"}}` + "\n\n", backends.Up},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := engine(t, func(w http.ResponseWriter, _ *http.Request) {
+				startEvents(w)
+				events(w, delta, test.says, done)
+			})
+			f := start(t, []string{bad, engine(t, func(w http.ResponseWriter, _ *http.Request) { writeWhole(w) })}, pinned)
+			sick := f.byURL(bad)
+			for range 3 {
+				if got := f.send("POST", chatPath, chat("hello", streaming), "X-Warmroute-Backend", sick.ID); !strings.Contains(got.body, `"error"`) {
+					t.Fatalf("got %q", got.body)
+				}
+			}
+			if got := sick.State(time.Now()); got != test.state {
+				t.Errorf("after three such streams it is %v, want %v", got, test.state)
+			}
+			f.settled(3)
+		})
+	}
+}

@@ -287,7 +287,7 @@ func (s *stream) whole() bool {
 		x.record.Err = fmt.Sprintf("backend %s answered %d", a.d.Backend.ID, status)
 	case s.tap == nil:
 	case s.tap.Err():
-		a.outcome.Result = feedback.EngineError
+		a.outcome.Result, a.outcome.Blame = feedback.EngineError, intake.BlameFor(s.tap.ErrStatus())
 		x.record.Err = fmt.Sprintf("backend %s answered %d with an error in it", a.d.Backend.ID, status)
 	case s.events && s.tap.Started() && !s.tap.Done():
 		a.outcome.Result, a.outcome.Blame = feedback.UpstreamAborted, feedback.Neutral

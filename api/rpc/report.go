@@ -128,7 +128,9 @@ func (r *report) judge(outcome v1.Outcome, status int) error {
 		o.Result, o.Blame = intake.Judge(status)
 		o.FirstByte = began
 	case v1.Outcome_OUTCOME_ENGINE_ERROR:
-		_, o.Blame = intake.Judge(r.status)
+		if _, o.Blame = intake.Judge(r.status); o.Blame == feedback.Healthy {
+			o.Blame = feedback.Neutral // of what status the error is, nobody says
+		}
 		o.Result, o.FirstByte = feedback.EngineError, began
 	case v1.Outcome_OUTCOME_BROKEN_OFF:
 		o.Result, o.Blame, o.FirstByte = feedback.UpstreamAborted, feedback.Strike, began

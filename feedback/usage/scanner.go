@@ -15,6 +15,7 @@ const (
 	statusSlot
 	choicesSlot
 	timingsSlot
+	codeSlot
 	// The same inside "response" and "message".
 	innerUsageSlot
 	innerErrorSlot
@@ -26,7 +27,7 @@ const (
 // keep bounds how much of each value is kept.
 var keep = [slots]int{
 	usageSlot: 64 << 10, innerUsageSlot: 64 << 10, timingsSlot: 4 << 10,
-	errorSlot: 16, innerErrorSlot: 16, choicesSlot: 192,
+	errorSlot: 4 << 10, innerErrorSlot: 4 << 10, codeSlot: 16, choicesSlot: 192,
 	idSlot: 512, innerIDSlot: 512, objectSlot: 64, typeSlot: 64, statusSlot: 64, innerStatusSlot: 64,
 }
 
@@ -50,6 +51,8 @@ func outer(key []byte) slot {
 		return choicesSlot
 	case "timings":
 		return timingsSlot
+	case "code":
+		return codeSlot
 	}
 	return noSlot
 }

@@ -53,6 +53,7 @@ type Tap struct {
 
 	started, failed, done bool
 	more                  bool // the last chunk that speaks of it says that it is not the last
+	errStatus             int  // of the first error that says one
 
 	id     []byte
 	event  event
@@ -177,6 +178,10 @@ func (t *Tap) Started() bool { return t.started }
 // Err reports whether an error object came, as the answer or as one of its events.
 func (t *Tap) Err() bool { return t.failed }
 
+// ErrStatus is the HTTP status that the error object stands for: its code, or else what its
+// type means. It is 0 where it says neither, or there is none.
+func (t *Tap) ErrStatus() int { return t.errStatus }
+
 // Done reports whether the answer is whole: the event that ends it was seen, or the
 // JSON value is closed. An answer that has neither is done when it has ended.
 func (t *Tap) Done() bool { return t.done }
@@ -270,6 +275,9 @@ func (t *Tap) take(name []byte) {
 	}
 	t.failed = t.failed || string(name) == "error" || kind == "error" || s.is(objectSlot, "error") ||
 		s.something(errorSlot) || s.something(innerErrorSlot)
+	if t.failed {
+		t.takeError()
+	}
 	t.count(s.raw(usageSlot))
 	t.count(s.raw(innerUsageSlot))
 	switch t.format {

@@ -542,3 +542,44 @@ func TestUnfinished(t *testing.T) {
 		t.Error("what is no stream has no last event")
 	}
 }
+
+// What an error says of its status decides whether its engine is at fault.
+func TestErrStatus(t *testing.T) {
+	for _, test := range []struct {
+		format Format
+		kind   string
+		text   string
+		want   int
+	}{
+		{OpenAI, eventStream, delta, 0},
+		{OpenAI, eventStream, delta + `data: {"error":{"message":"x","type":"InternalServerError","param":null,"code":500}}` + "\n\n" + "data: [DONE]\n\n", 500},
+		{OpenAI, eventStream, `data: {"error":{"message":"x","type":"BadRequestError","code":400}}` + "\n\n", 400},
+		{OpenAI, eventStream, `data: {"error":{"message":"x","code":"503"}}` + "\n\n", 503},
+		{OpenAI, eventStream, `data: {"error":{"message":"x","type":"server_error","code":"no_gpu"}}` + "\n\n", 500},
+		{OpenAI, eventStream, `data: {"error":{"message":"x"}}` + "\n\n", 0},
+		{OpenAI, eventStream, `data: {"error":{"message":"x","code":7}}` + "\n\n", 0},
+		{OpenAI, eventStream, `data: {"error":"no memory"}` + "\n\n", 0},
+		{OpenAI, eventStream, `data: {"error":{"code":500},"error":{"code":404}}` + "\n\n", 404},
+		{OpenAI, eventStream, `data: {"error":{"code":500}}` + "\n\n" + `data: {"error":{"code":404}}` + "\n\n", 500},
+		{OpenAI, eventStream, `data: {"error":{"message":"` + strings.Repeat("x", 8<<10) + `","code":500}}` + "\n\n", 0},
+		{OpenAI, "application/json", `{"object":"error","code":404,"message":"x"}`, 404},
+		{OpenAI, "application/json", `{"error":{"message":"x","type":"Bad Request"}}`, 400},
+		{Responses, eventStream, `data: {"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"server_error","message":"x"}}}` + "\n\n", 500},
+		{Responses, eventStream, `data: {"type":"response.failed","response":{"id":"r","error":{"code":"invalid_prompt"}}}` + "\n\n", 400},
+		{Anthropic, eventStream, "event: error\n" + `data: {"type":"error","error":{"type":"api_error","message":"x"}}` + "\n\n", 500},
+		{Anthropic, eventStream, "event: error\n" + `data: {"type":"error","error":{"type":"overloaded_error"}}` + "\n\n", 529},
+	} {
+		tap := NewTap(test.format, test.kind)
+		for piece := range slices.Chunk([]byte(test.text), 7) {
+			tap.Write(piece)
+		}
+		tap.Close()
+		if got := tap.ErrStatus(); got != test.want {
+			t.Errorf("%.200s: status %d, want %d", test.text, got, test.want)
+		}
+		tap.Release()
+		if again := NewTap(test.format, test.kind); again.ErrStatus() != 0 {
+			t.Errorf("%.200s: a released tap remembers", test.text)
+		}
+	}
+}
