@@ -230,6 +230,61 @@ func TestSD01RunningStreamsFinish(t *testing.T) {
 	})
 }
 
+// A client that keeps its connection is asked to leave it while the router still serves: what
+// looks at readiness, such as a cluster's service, moves new connections only.
+func TestSD01KeptConnectionsAreLeft(t *testing.T) {
+	for name, speak := range map[string]func(*http.Protocols){
+		"HTTP/1.1": func(p *http.Protocols) { p.SetHTTP1(true) },
+		"HTTP/2.0": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t, func(c *config.Config) { c.Timeouts.ShutdownDelay = 10 * time.Second },
+					map[string]http.Handler{"b1:8000": &engine{}})
+				synctest.Wait()
+				var dials atomic.Int32
+				transport := &http.Transport{
+					Protocols: new(http.Protocols),
+					DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+						dials.Add(1)
+						return s.network.DialContext(ctx, network, address)
+					},
+				}
+				speak(transport.Protocols)
+				defer transport.CloseIdleConnections()
+				ask := func(connections int32) {
+					t.Helper()
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+dataAddr+"/v1/chat/completions",
+						strings.NewReader(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`))
+					if err != nil {
+						t.Fatal(err)
+					}
+					resp, err := transport.RoundTrip(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer resp.Body.Close()
+					if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 || resp.Proto != name {
+						t.Errorf("%s %d, %v", resp.Proto, resp.StatusCode, err)
+					}
+					synctest.Wait()
+					if got := dials.Load(); got != connections {
+						t.Errorf("%d connections so far, want %d", got, connections)
+					}
+				}
+				ask(1)
+				ask(1)
+				s.cancel()
+				synctest.Wait()
+				ask(1)
+				ask(2)
+				ask(3)
+				s.stop()
+			})
+		})
+	}
+}
+
 func TestSD02TheGraceBeginsAfterTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &engine{}
