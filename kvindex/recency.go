@@ -1,85 +1,139 @@
 package kvindex
 
-import "github.com/hashicorp/golang-lru/v2/simplelru"
-
 // entry is what is known of one block on one backend.
 type entry struct {
 	lastUse Stamp
 	status  Status
 }
 
-// recency is a bounded set of entries in the order of their last use. It is two lists,
-// because the list underneath grows at its new end only: everything in older is older than
-// anything in newer, and older is empty except while something is merged in
-// ([residency.restore]). It is not safe for concurrent use.
+// recency is a bounded set of entries in the order of their last use. The order has an older
+// and a newer part: something is merged in at the border between them
+// ([residency.restore]), and the older is empty at other times. It is not safe for concurrent
+// use.
+//
+// An index of a large fleet has hundreds of millions of entries. So there is no object for
+// each, and no pointer that the garbage collector would have to follow: entries lie side by
+// side in chunks, in no order, are linked by their places, and the last one moves into a
+// place that becomes free.
 type recency struct {
-	older, newer *simplelru.LRU[Key, entry]
-	bound        int
-	leave        func(Key) // called for every entry that leaves the set
-	moving       bool      // an entry changes lists and does not leave
+	bound  int
+	leave  func(Key) // called for every entry that leaves the set
+	places map[Key]place
+	chunks []*[chunkSize]slot
+
+	oldest, newest place // none in an empty set
+	border         place // the oldest entry of the newer part, none if that is empty
+	older          int   // entries of the older part
+	side           bool  // of the entries of the newer part
+}
+
+// place says where an entry lies: which chunk, and where in it.
+type place uint32
+
+const (
+	none      place = 1<<32 - 1
+	chunkBits       = 8
+	chunkSize       = 1 << chunkBits // entries
+)
+
+// slot is one entry.
+type slot struct {
+	key          Key
+	lastUse      Stamp
+	older, newer place // its neighbours in the order
+	status       Status
+	side         bool // which part it is in
 }
 
 func newRecency(bound int, leave func(Key)) *recency {
-	l := &recency{bound: bound, leave: leave}
-	l.older, l.newer = l.list(), l.list()
-	return l
+	return &recency{bound: bound, leave: leave, places: make(map[Key]place), oldest: none, newest: none, border: none}
 }
 
-func (l *recency) list() *simplelru.LRU[Key, entry] {
-	// simplelru fails only for a size below 1.
-	list, _ := simplelru.NewLRU(l.bound, func(key Key, _ entry) {
-		if !l.moving {
-			l.leave(key)
-		}
-	})
-	return list
+func (l *recency) len() int { return len(l.places) }
+
+func (l *recency) contains(key Key) bool {
+	_, ok := l.places[key]
+	return ok
 }
-
-func (l *recency) len() int { return l.older.Len() + l.newer.Len() }
-
-func (l *recency) contains(key Key) bool { return l.newer.Contains(key) || l.older.Contains(key) }
 
 func (l *recency) peek(key Key) (entry, bool) {
-	if e, ok := l.newer.Peek(key); ok || l.older.Len() == 0 {
-		return e, ok
+	at, ok := l.places[key]
+	if !ok {
+		return entry{}, false
 	}
-	return l.older.Peek(key)
+	return l.at(at).entry(), true
+}
+
+// first returns the oldest entry.
+func (l *recency) first() (entry, bool) { return l.entryAt(l.oldest) }
+
+// next returns the oldest entry of the newer part.
+func (l *recency) next() (entry, bool) { return l.entryAt(l.border) }
+
+func (l *recency) entryAt(at place) (entry, bool) {
+	if at == none {
+		return entry{}, false
+	}
+	return l.at(at).entry(), true
 }
 
 // touch adds an entry, or changes it, as the newest. A full set lets its oldest go.
 func (l *recency) touch(key Key, e entry) {
-	if l.older.Len() > 0 {
-		l.quietly(func() { l.older.Remove(key) })
-		if l.len() >= l.bound && !l.newer.Contains(key) {
-			l.removeOldest(1)
-		}
+	at, ok := l.places[key]
+	if ok {
+		l.unlink(at)
+	} else {
+		at = l.room(key)
 	}
-	l.newer.Add(key, e)
+	l.put(at, key, e)
+	l.link(at, none, l.side)
+}
+
+// append adds an entry as the newest of the older part, unless the newer has the block. A
+// full set lets its oldest go, and takes nothing that would be its oldest itself.
+func (l *recency) append(key Key, e entry) {
+	at, ok := l.places[key]
+	switch {
+	case ok && l.at(at).side == l.side:
+		return
+	case ok:
+		l.unlink(at)
+	case l.len() >= l.bound && l.older == 0:
+		return
+	default:
+		at = l.room(key)
+	}
+	l.put(at, key, e)
+	l.link(at, l.border, !l.side)
+}
+
+// advance moves the oldest entry of the newer part into the older, whose newest it becomes.
+// The newer part must not be empty.
+func (l *recency) advance() (Key, entry) {
+	s := l.at(l.border)
+	s.side = !l.side
+	l.older++
+	l.border = s.newer
+	return s.key, s.entry()
+}
+
+// settle ends a merge: everything has gone into the older part, and is the newer from now
+// on.
+func (l *recency) settle() {
+	l.side = !l.side
+	l.border, l.older = l.oldest, 0
 }
 
 func (l *recency) remove(key Key) {
-	if !l.newer.Remove(key) {
-		l.older.Remove(key)
+	if at, ok := l.places[key]; ok {
+		l.drop(at)
 	}
-}
-
-func (l *recency) oldest() (entry, bool) {
-	_, e, ok := l.older.GetOldest()
-	if !ok {
-		_, e, ok = l.newer.GetOldest()
-	}
-	return e, ok
 }
 
 // removeOldest removes the oldest n entries.
 func (l *recency) removeOldest(n int) {
-	for range n {
-		if _, _, ok := l.older.RemoveOldest(); ok {
-			continue
-		}
-		if _, _, ok := l.newer.RemoveOldest(); !ok {
-			return
-		}
+	for ; n > 0 && l.oldest != none; n-- {
+		l.drop(l.oldest)
 	}
 }
 
@@ -92,41 +146,122 @@ func (l *recency) resize(bound, n int) (done bool) {
 		return false
 	}
 	l.bound = bound
-	l.older.Resize(bound)
-	l.newer.Resize(bound)
 	return true
 }
 
-// quietly does what takes entries out of a list to put them into the other.
-func (l *recency) quietly(move func()) {
-	l.moving = true
-	move()
-	l.moving = false
-}
-
-// advance moves the oldest entry of newer into older, whose newest it becomes.
-func (l *recency) advance() (key Key, e entry) {
-	l.quietly(func() {
-		key, e, _ = l.newer.RemoveOldest()
-		l.older.Add(key, e)
-	})
-	return key, e
-}
-
-// append adds an entry as the newest of older, unless newer has the block. A full set lets
-// its oldest go, and takes nothing that would be its oldest itself.
-func (l *recency) append(key Key, e entry) {
-	if l.newer.Contains(key) {
-		return
+// room returns the place of a new entry, which is linked nowhere yet. In a full set it is
+// the oldest's.
+func (l *recency) room(key Key) place {
+	if at := l.oldest; at != none && l.len() >= l.bound {
+		l.unlink(at)
+		l.forget(at)
+		l.places[key] = at
+		return at
 	}
-	if l.len() >= l.bound && !l.older.Contains(key) {
-		if l.older.Len() == 0 {
-			return
-		}
-		l.removeOldest(1)
+	at := place(len(l.places))
+	if int(at)>>chunkBits == len(l.chunks) {
+		l.chunks = append(l.chunks, new([chunkSize]slot))
 	}
-	l.older.Add(key, e)
+	l.places[key] = at
+	return at
 }
 
-// settle ends a merge: everything has gone through older, which is the one list again.
-func (l *recency) settle() { l.older, l.newer = l.newer, l.older }
+// drop removes the entry at a place, into which the last one moves.
+func (l *recency) drop(at place) {
+	l.unlink(at)
+	l.forget(at)
+	last := place(len(l.places)) // the others are as many, and it is behind them
+	if at != last {
+		moved := *l.at(last)
+		*l.at(at) = moved
+		l.places[moved.key] = at
+		l.rejoin(last, at)
+	}
+	if spare := len(l.chunks) - int(last)>>chunkBits; spare > 2 {
+		l.chunks[len(l.chunks)-1] = nil
+		l.chunks = l.chunks[:len(l.chunks)-1]
+	}
+	if len(l.places) == 0 {
+		l.places, l.chunks = make(map[Key]place), nil
+	}
+}
+
+// forget takes the entry at a place out of the set.
+func (l *recency) forget(at place) {
+	key := l.at(at).key
+	delete(l.places, key)
+	l.leave(key)
+}
+
+// at returns the slot of a place, until the next change of the set.
+func (l *recency) at(p place) *slot { return &l.chunks[p>>chunkBits][p%chunkSize] }
+
+func (s *slot) entry() entry { return entry{lastUse: s.lastUse, status: s.status} }
+
+func (l *recency) put(at place, key Key, e entry) {
+	s := l.at(at)
+	s.key, s.lastUse, s.status = key, e.lastUse, e.status
+}
+
+// link puts what is at a place before another in the order, and into a part; before none it
+// is the newest.
+func (l *recency) link(at, before place, side bool) {
+	s := l.at(at)
+	s.newer, s.side = before, side
+	if before == none {
+		s.older, l.newest = l.newest, at
+	} else {
+		b := l.at(before)
+		s.older, b.older = b.older, at
+	}
+	if s.older == none {
+		l.oldest = at
+	} else {
+		l.at(s.older).newer = at
+	}
+	switch {
+	case side != l.side:
+		l.older++
+	case l.border == none:
+		l.border = at
+	}
+}
+
+// unlink takes what is at a place out of the order.
+func (l *recency) unlink(at place) {
+	s := l.at(at)
+	if s.older == none {
+		l.oldest = s.newer
+	} else {
+		l.at(s.older).newer = s.newer
+	}
+	if s.newer == none {
+		l.newest = s.older
+	} else {
+		l.at(s.newer).older = s.older
+	}
+	if s.side != l.side {
+		l.older--
+	}
+	if at == l.border {
+		l.border = s.newer
+	}
+}
+
+// rejoin makes the neighbours of an entry know that it moved.
+func (l *recency) rejoin(from, to place) {
+	s := l.at(to)
+	if s.older == none {
+		l.oldest = to
+	} else {
+		l.at(s.older).newer = to
+	}
+	if s.newer == none {
+		l.newest = to
+	} else {
+		l.at(s.newer).older = to
+	}
+	if l.border == from {
+		l.border = to
+	}
+}

@@ -207,7 +207,7 @@ func (r *residency) forgetSome(horizon Stamp) int {
 	defer func() { r.removing = r.closed }()
 	r.horizon = max(r.horizon, horizon)
 	for n := range stepBatch {
-		oldest, ok := r.list.oldest()
+		oldest, ok := r.list.first()
 		if !ok || oldest.lastUse > horizon {
 			return n
 		}

@@ -99,7 +99,7 @@ func (r *residency) mergeSome(entries []Entry) (rest []Entry, done bool) {
 		return nil, true
 	}
 	for range mergeBatch {
-		_, oldest, ok := r.list.newer.GetOldest()
+		oldest, ok := r.list.next()
 		switch {
 		case len(entries) > 0 && (!ok || entries[0].LastUse <= oldest.lastUse):
 			if e := entries[0]; e.LastUse > r.horizon {
@@ -154,7 +154,7 @@ func (r *residency) walkSome(batch []Entry, last Stamp) (walked []Entry, done bo
 		return nil, true
 	}
 	for range mergeBatch {
-		if r.list.newer.Len() == 0 {
+		if _, ok := r.list.next(); !ok {
 			r.list.settle()
 			return batch, true
 		}

@@ -195,20 +195,31 @@ func (s *Stream) Raw(body []byte) {
 	s.cutAt(end)
 }
 
-// valid reports whether text is valid UTF-8. Unlike [utf8.Valid] it goes back to eight
+// valid reports whether text is valid UTF-8. Unlike [utf8.Valid] it goes back to many
 // bytes at a time after each character that is not ASCII, which most text has some of.
 func valid(text []byte) bool {
-	for len(text) > 0 {
-		if len(text) >= 8 {
-			high := binary.LittleEndian.Uint64(text) & 0x8080808080808080
-			if high == 0 {
-				text = text[8:]
-				continue
+	const highs = 0x8080808080808080
+	for {
+		for len(text) >= 32 {
+			a, b := binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[8:])
+			c, d := binary.LittleEndian.Uint64(text[16:]), binary.LittleEndian.Uint64(text[24:])
+			if (a|b|c|d)&highs != 0 {
+				break
 			}
-			text = text[bits.TrailingZeros64(high)/8:]
-		} else if text[0] < utf8.RuneSelf {
+			text = text[32:]
+		}
+		for len(text) >= 8 {
+			if high := binary.LittleEndian.Uint64(text) & highs; high != 0 {
+				text = text[bits.TrailingZeros64(high)/8:]
+				break
+			}
+			text = text[8:]
+		}
+		for len(text) > 0 && text[0] < utf8.RuneSelf {
 			text = text[1:]
-			continue
+		}
+		if len(text) == 0 {
+			return true
 		}
 		r, size := utf8.DecodeRune(text)
 		if r == utf8.RuneError && size == 1 {
@@ -216,7 +227,6 @@ func valid(text []byte) bool {
 		}
 		text = text[size:]
 	}
-	return true
 }
 
 // appendValid appends text with every invalid byte replaced by U+FFFD.

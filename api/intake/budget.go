@@ -35,7 +35,7 @@ func (b *Budget) take(n int64) bool {
 type Share struct {
 	budget *Budget
 	held   int64
-	tree   int64 // of held, until Trim
+	parse  int64 // of held, until Trim
 }
 
 // Open makes the share one of a budget.
@@ -69,14 +69,14 @@ func (s *Share) Take(n int64) bool {
 		}
 	}
 	s.held += n
-	s.tree += n
+	s.parse += n
 	return true
 }
 
-// Trim gives back what the tree took.
+// Trim gives back what reading the body took.
 func (s *Share) Trim() {
-	s.budget.held.Add(-s.tree)
-	s.held, s.tree = s.held-s.tree, 0
+	s.budget.held.Add(-s.parse)
+	s.held, s.parse = s.held-s.parse, 0
 }
 
 // Release gives everything back. The share must be opened before it is used again.

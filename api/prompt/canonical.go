@@ -2,8 +2,6 @@ package prompt
 
 import (
 	"bytes"
-
-	"github.com/valyala/fastjson"
 )
 
 // cacheControl is the member by which Anthropic clients mark what to cache. It
@@ -13,31 +11,33 @@ const cacheControl = "cache_control"
 // appendJSON appends v as JSON in its own key order, with numbers as they were
 // spelled, without white space and with the fewest escapes: the same bytes for all
 // spellings of the same value.
-func appendJSON(dst []byte, v *fastjson.Value) []byte { return appendValue(dst, v, "") }
+func appendJSON(dst []byte, v value) []byte { return appendValue(dst, v, "") }
 
 // appendShared is appendJSON without the member that marks caching wishes.
-func appendShared(dst []byte, v *fastjson.Value) []byte { return appendValue(dst, v, cacheControl) }
+func appendShared(dst []byte, v value) []byte { return appendValue(dst, v, cacheControl) }
 
 // appendValue appends v, of an object without the member except.
-func appendValue(dst []byte, v *fastjson.Value, except string) []byte {
-	switch v.Type() {
-	case fastjson.TypeString:
-		return appendQuoted(dst, v.GetStringBytes())
-	case fastjson.TypeArray:
+func appendValue(dst []byte, v value, except string) []byte {
+	switch v.first() {
+	case '"':
+		return appendQuoted(dst, v.text())
+	case '[':
 		dst = append(dst, '[')
-		for i, element := range v.GetArray() {
-			if i > 0 {
+		first := true
+		for element := range v.elements() {
+			if !first {
 				dst = append(dst, ',')
 			}
+			first = false
 			dst = appendJSON(dst, element)
 		}
 		return append(dst, ']')
-	case fastjson.TypeObject:
+	case '{':
 		dst = append(dst, '{')
 		first := true
-		v.GetObject().Visit(func(key []byte, member *fastjson.Value) {
+		for key, member := range v.members() {
 			if except != "" && string(key) == except {
-				return
+				continue
 			}
 			if !first {
 				dst = append(dst, ',')
@@ -45,10 +45,10 @@ func appendValue(dst []byte, v *fastjson.Value, except string) []byte {
 			first = false
 			dst = append(appendQuoted(dst, key), ':')
 			dst = appendJSON(dst, member)
-		})
+		}
 		return append(dst, '}')
 	default:
-		return v.MarshalTo(dst)
+		return append(dst, v.raw()...)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // completion writes the prompt of a text completion, read in place: prompts of
-// token ids would take a hundred bytes an id as a tree.
+// token ids would take twelve bytes an id in a document.
 func (w *writer) completion(e *envelope) {
 	if len(e.addSpecial) > 0 && e.addSpecial[0] == 'f' {
 		w.rawField("add_special_tokens", e.addSpecial)

@@ -34,9 +34,8 @@
 // # Limits
 //
 // A body nested deeper than [MaxDepth] levels, or with more than [MaxValues] JSON
-// values, is refused before anything is allocated for it, because a parsed value
-// takes a hundred times the memory of the shortest one. [ParseWithin] bounds the trees
-// of many bodies together. Completions and input
-// lists are read in place without a tree: prompts of token ids have no limit
-// other than the size of the body.
+// values, is refused: what is noted of a value takes six times the memory of the
+// shortest one. [ParseWithin] bounds what many bodies take together. Of completions and
+// input lists nothing is noted: prompts of token ids have no limit other than the size of
+// the body.
 package prompt

@@ -1,6 +1,6 @@
 package prompt
 
-// envelope holds the top-level values that do not need the tree, as they stand in
+// envelope holds the top-level values that do not need the document, as they stand in
 // the body: whatever is scalar, and the prompts of completions. Where a key stands
 // twice the last one counts, as it does for the engines.
 type envelope struct {

@@ -69,19 +69,19 @@ func (r *Request) write(prefixLength int) {
 	r.w.binary = false
 	switch r.kind {
 	case Chat, Messages:
-		r.w.head(&r.tree)
+		r.w.head(&r.top)
 		if r.kind == Messages {
-			r.w.system(r.tree.system)
+			r.w.system(r.top.system)
 		}
-		for _, m := range array(r.tree.messages) {
+		for m := range r.top.messages.elements() {
 			r.w.message(m)
 		}
-		r.w.tail(&r.tree)
+		r.w.tail(&r.top)
 	case Responses:
-		r.w.head(&r.tree)
-		r.w.system(r.tree.instructions)
-		r.w.input(r.tree.input)
-		r.w.tail(&r.tree)
+		r.w.head(&r.top)
+		r.w.system(r.top.instructions)
+		r.w.input(r.top.input)
+		r.w.tail(&r.top)
 	case Completions:
 		r.w.completion(&r.env)
 	case Raw:

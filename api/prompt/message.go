@@ -1,10 +1,6 @@
 package prompt
 
 import (
-	"slices"
-
-	"github.com/valyala/fastjson"
-
 	"github.com/warmroute/warmroute/kvindex"
 )
 
@@ -24,7 +20,7 @@ func (w *writer) open(role string) {
 
 // system writes the system text that a dialect keeps outside its messages, as the
 // system message that engines make of it; nothing if none of it is left.
-func (w *writer) system(v *fastjson.Value) {
+func (w *writer) system(v value) {
 	if !speaks(v) {
 		return
 	}
@@ -33,68 +29,71 @@ func (w *writer) system(v *fastjson.Value) {
 }
 
 // speaks reports whether system content has anything that is not left out.
-func speaks(v *fastjson.Value) bool {
-	if v == nil {
+func speaks(v value) bool {
+	if v.absent() {
 		return false
 	}
-	if parts := array(v); v.Type() == fastjson.TypeArray {
-		return slices.ContainsFunc(parts, speaks)
+	if v.isArray() {
+		for part := range v.elements() {
+			if speaks(part) {
+				return true
+			}
+		}
+		return false
 	}
 	t := v
-	if isObject(v) && isString(field(v, "text")) {
-		t = field(v, "text")
+	if v.isObject() && v.field("text").isText() {
+		t = v.field("text")
 	}
-	if !isString(t) {
+	if !t.isText() {
 		return true
 	}
-	s := t.GetStringBytes()
+	s := t.text()
 	return len(s) > 0 && !isBilling(s)
 }
 
 // message writes one message of a chat or of the Anthropic dialect.
-func (w *writer) message(m *fastjson.Value) {
-	if !isObject(m) {
+func (w *writer) message(m value) {
+	if !m.isObject() {
 		w.frame(kvindex.FrameMessage)
 		w.structured(m)
 		return
 	}
 	var p turn
-	p.read(m.GetObject())
+	p.read(m)
 	w.frame(kvindex.FrameMessage)
 	w.plain(p.role)
 	w.field("name", p.name)
-	if p.result != nil {
+	if !p.result.absent() {
 		w.result(p.result)
 	}
-	for _, tool := range array(p.tools) {
+	for tool := range p.tools.elements() {
 		w.tool(tool)
 	}
-	if p.reasoning == nil {
+	if p.reasoning.absent() {
 		p.reasoning = p.reasoningContent
 	}
 	w.reasoning(p.reasoning)
 	w.content(p.content, isSystem(p.role))
-	for _, call := range array(p.calls) {
+	for call := range p.calls.elements() {
 		w.toolCall(call)
 	}
-	if p.call != nil {
-		w.call(field(p.call, "name"), field(p.call, "arguments"), nil)
+	if !p.call.absent() {
+		w.call(p.call.field("name"), p.call.field("arguments"), value{})
 	}
 }
 
-// turn holds the members of a message, nil where they are absent or null.
+// turn holds the members of a message, absent where they are null.
 type turn struct {
-	role, name, content         *fastjson.Value
-	reasoning, reasoningContent *fastjson.Value
-	tools, result               *fastjson.Value
-	calls, call                 *fastjson.Value
+	role, name, content         value
+	reasoning, reasoningContent value
+	tools, result               value
+	calls, call                 value
 }
 
-func (t *turn) read(m *fastjson.Object) {
-	m.Visit(func(key []byte, v *fastjson.Value) {
-		if v.Type() == fastjson.TypeNull {
-			v = nil
-		}
+func (t *turn) read(m value) {
+	for key, v := range m.members() {
+		v = v.given()
 		switch string(key) {
 		case "role":
 			t.role = v
@@ -115,11 +114,11 @@ func (t *turn) read(m *fastjson.Object) {
 		case "function_call":
 			t.call = v
 		}
-	})
+	}
 }
 
-func isSystem(role *fastjson.Value) bool {
-	switch string(text(role)) {
+func isSystem(role value) bool {
+	switch string(role.text()) {
 	case roleSystem, "developer":
 		return true
 	default:
@@ -128,8 +127,8 @@ func isSystem(role *fastjson.Value) bool {
 }
 
 // reasoning writes the thoughts of an assistant's turn.
-func (w *writer) reasoning(v *fastjson.Value) {
-	if v == nil || isString(v) && len(v.GetStringBytes()) == 0 {
+func (w *writer) reasoning(v value) {
+	if v.absent() || v.isText() && len(v.text()) == 0 {
 		return
 	}
 	w.frame(kvindex.FrameField)
@@ -139,13 +138,13 @@ func (w *writer) reasoning(v *fastjson.Value) {
 }
 
 // toolCall writes a call as chat messages have it.
-func (w *writer) toolCall(c *fastjson.Value) {
-	if f := field(c, "function"); isObject(f) {
-		w.call(field(f, "name"), field(f, "arguments"), field(c, "id"))
+func (w *writer) toolCall(c value) {
+	if f := c.field("function"); f.isObject() {
+		w.call(f.field("name"), f.field("arguments"), c.field("id"))
 		return
 	}
-	if f := field(c, "custom"); isObject(f) {
-		w.call(field(f, "name"), field(f, "input"), field(c, "id"))
+	if f := c.field("custom"); f.isObject() {
+		w.call(f.field("name"), f.field("input"), c.field("id"))
 		return
 	}
 	w.frame(kvindex.FrameCall)
@@ -153,7 +152,7 @@ func (w *writer) toolCall(c *fastjson.Value) {
 }
 
 // call writes a call of a tool. Its arguments are printed as they are given.
-func (w *writer) call(name, args, id *fastjson.Value) {
+func (w *writer) call(name, args, id value) {
 	w.frame(kvindex.FrameCall)
 	w.plain(name)
 	w.frame(kvindex.FrameValue)
@@ -162,7 +161,7 @@ func (w *writer) call(name, args, id *fastjson.Value) {
 }
 
 // result announces that the text that follows is the result of the call id.
-func (w *writer) result(id *fastjson.Value) {
+func (w *writer) result(id value) {
 	w.frame(kvindex.FrameCall)
 	w.field("id", id)
 }

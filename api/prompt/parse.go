@@ -3,19 +3,18 @@ package prompt
 import (
 	"bytes"
 	"errors"
-
-	"github.com/valyala/fastjson"
+	"math"
 )
 
-// Budget bounds the memory of all trees that exist at one time.
+// Budget bounds the memory that reading bodies takes at one time.
 type Budget interface {
-	// Take asks for room for a tree of about so many bytes, which is needed until
-	// [Request.Trim]. Without it [ParseWithin] gives up.
+	// Take asks for so many bytes more, which are needed until [Request.Trim]. Without
+	// them [ParseWithin] gives up.
 	Take(bytes int64) bool
 }
 
-// ErrNoRoom says that a [Budget] has no room for the tree of a body.
-var ErrNoRoom = errors.New("no room for the tree of a request body")
+// ErrNoRoom says that a [Budget] has no room for what reading a body takes.
+var ErrNoRoom = errors.New("no room to read a request body")
 
 // Parse reads body, which must not change until Trim or Release.
 //
@@ -24,8 +23,8 @@ var ErrNoRoom = errors.New("no room for the tree of a request body")
 // null is no model. [Opaque] and [Raw] bodies are never refused.
 func Parse(kind Kind, body []byte) (*Request, error) { return ParseWithin(kind, body, nil) }
 
-// ParseWithin is [Parse] that asks budget before it builds a tree. The error may also
-// be [ErrNoRoom]. A budget of nil is without bounds.
+// ParseWithin is [Parse] that asks budget for what a body of very many values takes to
+// read. The error may also be [ErrNoRoom]. A budget of nil is without bounds.
 func ParseWithin(kind Kind, body []byte, budget Budget) (*Request, error) {
 	r := requests.Get().(*Request)
 	r.pooled = false
@@ -46,15 +45,20 @@ func (r *Request) read(budget Budget) error {
 	if r.kind == Opaque {
 		return nil
 	}
-	limit := unlimited
-	if r.hasTree() {
-		limit = MaxValues
+	s := newScanner(r.body, unlimited)
+	if r.structured() {
+		if uint64(len(r.body)) > math.MaxUint32 {
+			return &Error{Message: "request body is too large: more than 4 GiB", Code: CodeTooComplex}
+		}
+		s.left, s.doc, s.budget = MaxValues, r.work.open(r.body), budget
 	}
-	s := newScanner(r.body, limit)
 	if !r.env.read(&s) {
-		if r.kind == Raw {
+		switch {
+		case r.kind == Raw:
 			r.env = envelope{}
 			return nil
+		case s.why == noRoom:
+			return ErrNoRoom
 		}
 		return s.err()
 	}
@@ -62,27 +66,16 @@ func (r *Request) read(budget Budget) error {
 		return err
 	}
 	r.readOptions()
-	if !r.hasTree() {
-		return nil
+	if r.structured() {
+		r.top.read(s.doc.root())
+		r.readTop()
 	}
-	values := limit - s.left
-	if budget != nil && !budget.Take(int64(values)*valueBytes) {
-		return ErrNoRoom
-	}
-	r.work.values = values
-	root, err := r.work.parser.ParseBytes(bytes.TrimPrefix(r.body, []byte(bom)))
-	if err != nil || root.Type() != fastjson.TypeObject {
-		// Not reached by what the scanner accepts. The parser's own error quotes
-		// the prompt.
-		return &Error{Message: "request body is not valid JSON", Code: CodeInvalidJSON}
-	}
-	r.tree.read(root.GetObject())
-	r.readTree()
 	return nil
 }
 
-// hasTree reports whether bodies of this kind are parsed into a tree.
-func (r *Request) hasTree() bool {
+// structured reports whether the prompt of this kind of body is more than one value: it
+// becomes a document.
+func (r *Request) structured() bool {
 	switch r.kind {
 	case Chat, Responses, Messages:
 		return true
@@ -116,7 +109,7 @@ func (r *Request) name(raw []byte) string {
 	return r.names.text(raw)
 }
 
-// readOptions reads everything that does not need the tree.
+// readOptions reads everything that the envelope tells.
 func (r *Request) readOptions() {
 	e := &r.env
 	r.salt, r.cacheKey, r.previous = r.name(e.salt), r.name(e.cacheKey), r.name(e.previous)
@@ -148,20 +141,20 @@ func (r *Request) readN(n, prompts int) {
 	r.noEvidence = r.noEvidence || r.n > 1
 }
 
-// readTree reads what only the tree tells: a batch of conversations, and tools
+// readTop reads what only the document tells: a batch of conversations, and tools
 // that the engine runs itself. A stored prompt is an option of responses only.
-func (r *Request) readTree() {
+func (r *Request) readTop() {
 	if r.kind != Responses {
-		r.tree.stored = nil
+		r.top.stored = value{}
 	}
 	switch r.kind {
 	case Chat:
-		if list := array(r.tree.messages); len(list) > 0 && list[0].Type() == fastjson.TypeArray {
-			r.tree.messages = list[0]
-			r.readN(r.n, len(list))
+		if first, conversations := r.top.messages.batch(); first.isArray() {
+			r.top.messages = first
+			r.readN(r.n, conversations)
 		}
 	case Responses:
-		for _, tool := range array(r.tree.tools) {
+		for tool := range r.top.tools.elements() {
 			r.noEvidence = r.noEvidence || builtin(tool)
 		}
 	}
@@ -169,8 +162,8 @@ func (r *Request) readTree() {
 
 // builtin reports whether an engine runs the tool itself, in a loop whose numbers
 // are sums over its turns.
-func builtin(tool *fastjson.Value) bool {
-	switch string(text(field(tool, "type"))) {
+func builtin(tool value) bool {
+	switch string(tool.field("type").text()) {
 	case "", "function", "custom":
 		return false
 	default:

@@ -1,15 +1,13 @@
 package prompt
 
-import "github.com/valyala/fastjson"
-
 // part writes one part of a message's content. Parts the writer does not know
 // enter as canonical JSON.
-func (w *writer) part(p *fastjson.Value, system, alone bool) {
-	if isString(p) {
-		w.text(p.GetStringBytes(), system, alone)
+func (w *writer) part(p value, system, alone bool) {
+	if p.isText() {
+		w.text(p.text(), system, alone)
 		return
 	}
-	switch string(text(field(p, "type"))) {
+	switch string(p.field("type").text()) {
 	case "":
 		w.untyped(p, system, alone)
 	case "text", "input_text", "output_text", "summary_text", "reasoning_text":
@@ -17,13 +15,13 @@ func (w *writer) part(p *fastjson.Value, system, alone bool) {
 	case "refusal":
 		w.textPart(p, "refusal", system, alone)
 	case "thinking":
-		if v := field(p, "thinking"); v != nil {
+		if v := p.field("thinking"); !v.absent() {
 			w.reasoning(v)
 			return
 		}
 		w.structured(p)
 	case "tool_use", "server_tool_use":
-		w.call(field(p, "name"), field(p, "input"), field(p, "id"))
+		w.call(p.field("name"), p.field("input"), p.field("id"))
 	case "tool_result":
 		w.toolResult(p)
 	case "image_url", "input_image", "image", "image_embeds",
@@ -37,22 +35,22 @@ func (w *writer) part(p *fastjson.Value, system, alone bool) {
 }
 
 // untyped writes a part without a type by what it holds, as engines do.
-func (w *writer) untyped(p *fastjson.Value, system, alone bool) {
+func (w *writer) untyped(p value, system, alone bool) {
 	switch {
-	case isString(field(p, "text")):
+	case p.field("text").isText():
 		w.textPart(p, "text", system, alone)
-	case isString(field(p, "refusal")):
+	case p.field("refusal").isText():
 		w.textPart(p, "refusal", system, alone)
-	case held(p) != nil:
+	case !held(p).absent():
 		w.media(p)
 	default:
 		w.structured(p)
 	}
 }
 
-func (w *writer) textPart(p *fastjson.Value, key string, system, alone bool) {
-	if v := field(p, key); isString(v) {
-		w.text(v.GetStringBytes(), system, alone)
+func (w *writer) textPart(p value, key string, system, alone bool) {
+	if v := p.field(key); v.isText() {
+		w.text(v.text(), system, alone)
 		return
 	}
 	w.structured(p)
@@ -60,32 +58,32 @@ func (w *writer) textPart(p *fastjson.Value, key string, system, alone bool) {
 
 // toolResult writes the result of a tool as the Anthropic dialect has it, inside
 // the user's content.
-func (w *writer) toolResult(p *fastjson.Value) {
-	w.result(field(p, "tool_use_id"))
-	if v := field(p, "is_error"); isTrue(v) {
+func (w *writer) toolResult(p value) {
+	w.result(p.field("tool_use_id"))
+	if v := p.field("is_error"); v.isTrue() {
 		w.field("is_error", v)
 	}
-	w.content(field(p, "content"), false)
+	w.content(p.field("content"), false)
 }
 
 // media writes a part that the stream knows only by the hash of its content, of
 // its URL, or of the name that the client gave its content.
-func (w *writer) media(p *fastjson.Value) {
+func (w *writer) media(p value) {
 	w.binary = true
-	if id := field(p, "uuid"); isString(id) {
-		w.stream.Binary(id.GetStringBytes())
+	if id := p.field("uuid"); id.isText() {
+		w.stream.Binary(id.text())
 		return
 	}
 	v := held(p)
-	if isObject(v) {
+	if v.isObject() {
 		for _, key := range [...]string{"url", "data", "file_data", "file_url", "file_id", "text"} {
-			if inner := field(v, key); isString(inner) {
-				w.stream.Binary(inner.GetStringBytes())
+			if inner := v.field(key); inner.isText() {
+				w.stream.Binary(inner.text())
 				return
 			}
 		}
 	}
-	if v == nil {
+	if v.absent() {
 		w.json = appendShared(w.json[:0], p)
 		w.stream.Binary(w.json)
 		return
@@ -94,15 +92,15 @@ func (w *writer) media(p *fastjson.Value) {
 }
 
 // held returns what holds the content of a binary part.
-func held(p *fastjson.Value) *fastjson.Value {
+func held(p value) value {
 	for _, key := range [...]string{
 		"image_url", "input_audio", "audio_url", "video_url", "source", "file",
 		"image_embeds", "audio_embeds", "prompt_embeds",
 		"file_data", "file_url", "file_id", "image", "audio", "video", "data",
 	} {
-		if v := field(p, key); v != nil {
+		if v := p.field(key); !v.absent() {
 			return v
 		}
 	}
-	return nil
+	return value{}
 }

@@ -3,6 +3,8 @@ package prompt_test
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"runtime"
 	"slices"
 	"strings"
@@ -97,8 +99,8 @@ func (b *tank) Take(n int64) bool {
 }
 
 func TestParseWithin(t *testing.T) {
-	body := []byte(`{"messages":[` + strings.Repeat(`{},`, 999) + `{}]}`)
-	room := tank(1001 * 430)
+	body := []byte(`{"messages":[` + strings.Repeat(`{},`, 1999) + `{}]}`)
+	room := tank(40_000)
 	r, err := prompt.ParseWithin(prompt.Chat, body, &room)
 	if err != nil {
 		t.Fatal(err)
@@ -107,11 +109,27 @@ func TestParseWithin(t *testing.T) {
 	if _, err := prompt.ParseWithin(prompt.Chat, body, &room); !errors.Is(err, prompt.ErrNoRoom) {
 		t.Errorf("got %v without room", err)
 	}
-	r, err = prompt.ParseWithin(prompt.Completions, body, &room) // read in place
-	if err != nil {
-		t.Fatal(err)
+	for kind, body := range map[prompt.Kind][]byte{
+		prompt.Completions: body,                                                          // read in place
+		prompt.Chat:        []byte(`{"messages":[` + strings.Repeat(`{},`, 999) + `{}]}`), // not worth asking for
+	} {
+		r, err = prompt.ParseWithin(kind, body, &room)
+		if err != nil {
+			t.Fatalf("%v: %v", kind, err)
+		}
+		r.Release()
 	}
-	r.Release()
+}
+
+// Offsets are 32 bits wide; the memory of such a body is never touched here.
+func TestBodyBeyondOffsets(t *testing.T) {
+	if bits.UintSize < 64 {
+		t.Skip("no such body on this machine")
+	}
+	_, err := prompt.Parse(prompt.Chat, make([]byte, uint64(math.MaxUint32)+1))
+	if e, ok := errors.AsType[*prompt.Error](err); !ok || e.Code != prompt.CodeTooComplex {
+		t.Errorf("got %v, want a refusal", err)
+	}
 }
 
 // A request that waits for its answer holds its keys, not its tree.

@@ -2,8 +2,7 @@ package prompt
 
 import (
 	"sync"
-
-	"github.com/valyala/fastjson"
+	"unsafe"
 
 	"github.com/warmroute/warmroute/kvindex"
 )
@@ -42,7 +41,7 @@ type Request struct {
 
 	work  *workspace // nil after Trim
 	w     *writer    // work's
-	tree  tree
+	top   topLevel
 	limit int  // the prefixLength that w was written with
 	ready bool // w holds the stream
 
@@ -51,31 +50,46 @@ type Request struct {
 	pooled bool
 }
 
-// workspace is what reading and hashing a body takes: many times the body.
+// workspace is what reading and hashing a body takes.
 type workspace struct {
-	parser *fastjson.Parser
-	values int // JSON values of the tree
-	grown  int // values parser has parsed in its life
-	w      writer
+	doc document
+	w   writer
 }
 
-// What the pools may keep. A larger tree, stream or key list is dropped when it is
-// given back, and the tree of a larger body. A parser keeps the longest list and
-// object it has met at each place of its tree, so it is dropped after so many values
-// in any case.
-const (
-	keepBytes  = 1 << 20
-	keepValues = 1 << 15
-	keepGrown  = 1 << 20
-	keepKeys   = keepBytes / kvindex.MinBlockBytes
-)
+// open makes the workspace's document one of that body.
+func (work *workspace) open(body []byte) *document {
+	work.doc.body = body
+	return &work.doc
+}
+
+// trim lets go of the body, and of what is too large to be kept.
+func (work *workspace) trim() {
+	d, w := &work.doc, &work.w
+	*d = document{nodes: kept(d.nodes), plain: kept(d.plain), key: kept(d.key)}
+	w.json = kept(w.json)
+	if w.stream.Cap() > keepBytes {
+		w.stream = kvindex.Stream{}
+	}
+}
+
+// keepBytes is how much the pools may keep of each buffer; a larger one is dropped when
+// it is given back.
+const keepBytes = 1 << 20
+
+// kept returns the buffer, empty, or none if it is too large.
+func kept[T any](buf []T) []T {
+	if int64(cap(buf))*int64(unsafe.Sizeof(*new(T))) > keepBytes {
+		return nil
+	}
+	return buf[:0]
+}
 
 var (
 	requests   = sync.Pool{New: func() any { return new(Request) }}
-	workspaces = sync.Pool{New: func() any { return &workspace{parser: new(fastjson.Parser)} }}
+	workspaces = sync.Pool{New: func() any { return new(workspace) }}
 )
 
-// Trim gives back all that is needed only until the keys are known: the tree, the
+// Trim gives back all that is needed only until the keys are known: the document, the
 // stream, and the hold on the body. What was read and the last [Keys] stay valid
 // until Release, but Hash must not be called any more.
 func (r *Request) Trim() {
@@ -84,16 +98,9 @@ func (r *Request) Trim() {
 		return
 	}
 	r.binary = r.ready && r.w.binary
-	work.grown += work.values
-	if len(r.body) > keepBytes || work.values > keepValues || work.grown > keepGrown {
-		work.parser, work.grown = new(fastjson.Parser), 0
-	}
-	if work.w.stream.Cap() > keepBytes || cap(work.w.json) > keepBytes {
-		work.w = writer{}
-	}
-	work.values = 0
+	work.trim()
 	r.work, r.w, r.ready = nil, nil, false
-	r.body, r.env, r.tree = nil, envelope{}, tree{}
+	r.body, r.env, r.top = nil, envelope{}, topLevel{}
 	workspaces.Put(work)
 }
 
@@ -104,10 +111,7 @@ func (r *Request) Release() {
 		return
 	}
 	r.Trim()
-	if cap(r.keys) > keepKeys {
-		r.keys = nil
-	}
-	*r = Request{keys: r.keys, names: r.names, pooled: true}
+	*r = Request{keys: kept(r.keys), names: r.names, pooled: true}
 	requests.Put(r)
 }
 

@@ -1,18 +1,16 @@
 package prompt
 
 import (
-	"github.com/valyala/fastjson"
-
 	"github.com/warmroute/warmroute/kvindex"
 )
 
 // input writes the input of a response: a text, which is one message of the user,
 // or a list of items.
-func (w *writer) input(v *fastjson.Value) {
+func (w *writer) input(v value) {
 	switch {
-	case v == nil:
-	case v.Type() == fastjson.TypeArray:
-		for _, item := range v.GetArray() {
+	case v.absent():
+	case v.isArray():
+		for item := range v.elements() {
 			w.item(item)
 		}
 	default:
@@ -23,25 +21,25 @@ func (w *writer) input(v *fastjson.Value) {
 
 // item writes one item of a response's input: a message, or what the model or a
 // tool did in an earlier turn.
-func (w *writer) item(v *fastjson.Value) {
-	if isString(v) {
+func (w *writer) item(v value) {
+	if v.isText() {
 		w.open(roleUser)
 		w.content(v, false)
 		return
 	}
-	switch string(text(field(v, "type"))) {
+	switch string(v.field("type").text()) {
 	case "", "message":
 		w.message(v)
 	case "function_call":
 		w.open(roleAssistant)
-		w.call(field(v, "name"), field(v, "arguments"), field(v, "call_id"))
+		w.call(v.field("name"), v.field("arguments"), v.field("call_id"))
 	case "custom_tool_call":
 		w.open(roleAssistant)
-		w.call(field(v, "name"), field(v, "input"), field(v, "call_id"))
+		w.call(v.field("name"), v.field("input"), v.field("call_id"))
 	case "function_call_output", "custom_tool_call_output":
 		w.open(roleTool)
-		w.result(field(v, "call_id"))
-		w.content(field(v, "output"), false)
+		w.result(v.field("call_id"))
+		w.content(v.field("output"), false)
 	case "reasoning":
 		w.thoughts(v)
 	default:
@@ -52,20 +50,20 @@ func (w *writer) item(v *fastjson.Value) {
 
 // thoughts writes a reasoning item: its content, else its summary, else its
 // encrypted form.
-func (w *writer) thoughts(v *fastjson.Value) {
+func (w *writer) thoughts(v value) {
 	w.open(roleAssistant)
 	for _, key := range [...]string{"content", "summary"} {
-		list := array(field(v, key))
-		for _, p := range list {
-			if t := field(p, "text"); t != nil {
+		list := v.field(key)
+		for p := range list.elements() {
+			if t := p.field("text"); !t.absent() {
 				w.reasoning(t)
 			} else {
 				w.structured(p)
 			}
 		}
-		if len(list) > 0 {
+		if list.isArray() && !list.filled().absent() {
 			return
 		}
 	}
-	w.reasoning(field(v, "encrypted_content"))
+	w.reasoning(v.field("encrypted_content"))
 }

@@ -9,13 +9,14 @@ import (
 // MaxDepth is how many levels of arrays and objects a body may nest.
 const MaxDepth = 256
 
-// MaxValues is how many JSON values a body that becomes a tree may have. Long
+// MaxValues is how many JSON values a body whose prompt is structured may have. Long
 // conversations with many tools have a tenth of it. A value takes as little as two
-// bytes in the body: the limit keeps the tree of a hostile body near 110 MB.
+// bytes in the body, and 24 in the document: the limit keeps what a hostile body takes
+// near 16 MB, while its document grows.
 const MaxValues = 1 << 18
 
-// valueBytes is what a value of the tree takes at most, while the tree grows.
-const valueBytes = 430
+// freeNodes is how large a document may be that its [Budget] is not asked for.
+const freeNodes = 1 << 10
 
 // fault is what stopped a scan.
 type fault uint8
@@ -27,21 +28,23 @@ const (
 	badLiteral        // a word other than true, false, null and NaN
 	tooDeep           // more than MaxDepth levels
 	tooMany           // more values than the scan's limit
+	noRoom            // the budget has nothing left for the document
 	notAnObject       // the body is another JSON value than an object
 	trailing          // something follows the body's object
 )
 
-// scanner walks JSON without building anything. It accepts nothing that the tree
-// parser would refuse: the errors of the tree parser quote the rest of the body,
-// once per level of nesting.
+// scanner walks JSON, once, and notes in doc where everything stands, if there is one.
 //
 // Its methods take and return offsets into body, and return a negative offset
 // after setting why and at.
 type scanner struct {
-	body []byte
-	left int // values that may still be met
-	why  fault
-	at   int // offset of the fault
+	body   []byte
+	left   int // values that may still be met
+	doc    *document
+	budget Budget // of doc, nil for none
+	room   int    // nodes that budget was asked for, beyond freeNodes
+	why    fault
+	at     int // offset of the fault
 }
 
 func newScanner(body []byte, limit int) scanner { return scanner{body: body, left: limit} }
@@ -68,7 +71,20 @@ func (s *scanner) space(i int) int {
 	return i
 }
 
-// value skips the value that starts at i, inside depth containers, and returns
+// note opens the node of what starts at i. It returns a negative index if there is no
+// room for it.
+func (s *scanner) note(i int) int {
+	if len(s.doc.nodes) >= freeNodes+s.room && s.budget != nil {
+		more := freeNodes + s.room // and the memory grows by half as much again while it is copied
+		if !s.budget.Take(int64(more) * nodeBytes * 5 / 2) {
+			return s.fail(noRoom, i)
+		}
+		s.room += more
+	}
+	return s.doc.add(i)
+}
+
+// value reads the value that starts at i, inside depth containers, and returns
 // the offset behind it.
 func (s *scanner) value(i, depth int) int {
 	if i >= len(s.body) {
@@ -77,6 +93,22 @@ func (s *scanner) value(i, depth int) int {
 	if s.left--; s.left < 0 {
 		return s.fail(tooMany, i)
 	}
+	if s.doc == nil {
+		return s.skip(i, depth)
+	}
+	at := s.note(i)
+	if at < 0 {
+		return at
+	}
+	end := s.skip(i, depth)
+	if end >= 0 {
+		s.doc.close(at, end)
+	}
+	return end
+}
+
+// skip is value without a node of its own.
+func (s *scanner) skip(i, depth int) int {
 	switch c := s.body[i]; {
 	case c == '"':
 		return s.text(i)
@@ -173,9 +205,9 @@ func (s *scanner) array(i, depth int) int {
 }
 
 // ids skips the run of natural numbers at i that are each followed by a comma, as
-// in a list of token ids, and the white space behind them.
+// in a list of token ids, and the white space behind them, unless a document wants them.
 func (s *scanner) ids(i int) int {
-	for {
+	for s.doc == nil {
 		end := i
 		for end < len(s.body) && s.body[end]-'0' <= 9 {
 			end++
@@ -188,6 +220,7 @@ func (s *scanner) ids(i int) int {
 			i = s.space(i)
 		}
 	}
+	return i
 }
 
 // object skips the object whose brace is at i; depth counts it. visit, if not
@@ -213,6 +246,13 @@ func (s *scanner) object(i, depth int, visit func(key []byte, start, end int)) i
 			return i
 		}
 		keyEnd := i - 1
+		if s.doc != nil {
+			at := s.note(key - 1)
+			if at < 0 {
+				return at
+			}
+			s.doc.close(at, i)
+		}
 		i = s.space(i)
 		if i >= len(s.body) {
 			return s.fail(endOfBody, i)
@@ -259,12 +299,18 @@ func (s *scanner) envelope(visit func(key []byte, start, end int)) int {
 	if s.body[i] != '{' {
 		return s.fail(notAnObject, i)
 	}
+	if s.doc != nil {
+		s.note(i) // of the root, which is no member of anything
+	}
 	end := s.object(i, 1, visit)
 	if end < 0 {
 		return end
 	}
 	if i = s.space(end); i < len(s.body) {
 		return s.fail(trailing, i)
+	}
+	if s.doc != nil {
+		s.doc.close(0, end)
 	}
 	return end - 1
 }
@@ -297,9 +343,10 @@ func (s *scanner) err() *Error {
 	return e
 }
 
-// keyIs reports whether the raw key, still escaped, spells name.
+// keyIs reports whether the raw key, still escaped, spells name, which has nothing that
+// must be escaped.
 func keyIs(raw []byte, name string) bool {
-	if bytes.IndexByte(raw, '\\') < 0 {
+	if len(raw) <= len(name) || bytes.IndexByte(raw, '\\') < 0 { // an escape is longer than what it stands for
 		return string(raw) == name
 	}
 	var buf [64]byte

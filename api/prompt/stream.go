@@ -3,8 +3,6 @@ package prompt
 import (
 	"bytes"
 
-	"github.com/valyala/fastjson"
-
 	"github.com/warmroute/warmroute/kvindex"
 )
 
@@ -23,27 +21,27 @@ func (w *writer) frame(f kvindex.Frame) { w.stream.Frame(f) }
 func (w *writer) name(s string) { w.stream.Text([]byte(s)) }
 
 // plain writes a value that does not count against PrefixLength: text as it is,
-// anything else as canonical JSON, nil as nothing.
-func (w *writer) plain(v *fastjson.Value) { w.stream.Text(w.bytes(v)) }
+// anything else as canonical JSON, an absent value as nothing.
+func (w *writer) plain(v value) { w.stream.Text(w.bytes(v)) }
 
 // spoken writes a value that counts as message text.
-func (w *writer) spoken(v *fastjson.Value) { w.stream.MessageText(w.bytes(v)) }
+func (w *writer) spoken(v value) { w.stream.MessageText(w.bytes(v)) }
 
 // bytes returns what stands for v in the stream, valid until the next call.
-func (w *writer) bytes(v *fastjson.Value) []byte {
-	if v == nil {
+func (w *writer) bytes(v value) []byte {
+	if v.absent() {
 		return nil
 	}
-	if isString(v) {
-		return v.GetStringBytes()
+	if v.isText() {
+		return v.text()
 	}
 	w.json = appendJSON(w.json[:0], v)
 	return w.json
 }
 
-// field writes a named value, nothing for nil.
-func (w *writer) field(name string, v *fastjson.Value) {
-	if v == nil {
+// field writes a named value, nothing for an absent one.
+func (w *writer) field(name string, v value) {
+	if v.absent() {
 		return
 	}
 	w.frame(kvindex.FrameField)
@@ -54,7 +52,7 @@ func (w *writer) field(name string, v *fastjson.Value) {
 
 // structured writes a value the writer has no frames for, as canonical JSON
 // without what only marks the client's caching wishes.
-func (w *writer) structured(v *fastjson.Value) {
+func (w *writer) structured(v value) {
 	w.frame(kvindex.FrameValue)
 	w.json = appendShared(w.json[:0], v)
 	w.stream.MessageText(w.json)
@@ -77,15 +75,15 @@ func (w *writer) text(t []byte, system, alone bool) {
 }
 
 // content writes the content of a message: text, one part, or a list of parts.
-func (w *writer) content(v *fastjson.Value, system bool) {
+func (w *writer) content(v value, system bool) {
 	switch {
-	case v == nil:
-	case isString(v):
-		w.text(v.GetStringBytes(), system, true)
-	case v.Type() == fastjson.TypeArray:
-		parts := v.GetArray()
-		for _, p := range parts {
-			w.part(p, system, len(parts) == 1)
+	case v.absent():
+	case v.isText():
+		w.text(v.text(), system, true)
+	case v.isArray():
+		alone := v.alone()
+		for p := range v.elements() {
+			w.part(p, system, alone)
 		}
 	default:
 		w.part(v, system, true)
