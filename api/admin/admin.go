@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/feedback/scrape"
@@ -142,6 +143,12 @@ func (h *handler) decisions(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, struct {
 		Decisions []decision `json:"decisions"`
 	}{shown})
+}
+
+// Refuse answers a request that is not let in.
+func Refuse(w http.ResponseWriter, e *proxy.Error) {
+	e.SetHeaders(w.Header())
+	reply(w, e.Status, problem{Error: e.Message})
 }
 
 type problem struct {

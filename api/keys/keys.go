@@ -79,20 +79,23 @@ func New(all []Key, now func() time.Time) *Ring {
 // says of a signed body holds only once [proxy.Visitor.Check] has said so too; it watches the
 // body go by, so the request must be read through r.Body from then on.
 func (r *Ring) Admit(req *http.Request) (proxy.Visitor, *proxy.Error) {
-	if token := token(req); token != "" {
+	if token := Token(req); token != "" {
 		return r.admitToken(token)
 	}
 	return r.admitSigned(req)
 }
 
-// token is the bearer token of a request, where OpenAI's clients show it, or Anthropic's;
-// empty where there is none.
-func token(req *http.Request) string {
+// Token is the bearer token of a request, where OpenAI's clients show it, or Anthropic's;
+// empty where there is none. An Authorization without a token, as clients send whose own
+// setting is empty, hides no other.
+func Token(req *http.Request) string {
 	scheme, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Bearer") {
-		return strings.TrimSpace(token)
+		if token = strings.TrimSpace(token); token != "" {
+			return token
+		}
 	}
-	return req.Header.Get("X-Api-Key")
+	return strings.TrimSpace(req.Header.Get("X-Api-Key"))
 }
 
 // admitToken finds whose token it is, by its hash: how long that takes says nothing of any

@@ -190,6 +190,8 @@ func TestTokens(t *testing.T) {
 		{"bearer", chat("m-one", "Authorization", "Bearer token of one"), 200, ""},
 		{"in lower case", chat("m-one", "Authorization", "bearer  token of one "), 200, ""},
 		{"x-api-key", chat("m-one", "X-Api-Key", "token of one"), 200, ""},
+		{"x-api-key beside an empty bearer", chat("m-one", "Authorization", "Bearer ", "X-Api-Key", " token of one "), 200, ""},
+		{"x-api-key beside a wrong one", chat("m-one", "Authorization", "Bearer token", "X-Api-Key", "token of one"), 401, "invalid_api_key"},
 		{"another pool", chat("m-two", "Authorization", "Bearer token of one"), 403, "forbidden"},
 		{"a wrong one", chat("m-one", "Authorization", "Bearer token of on"), 401, "invalid_api_key"},
 		{"its hash", chat("m-one", "Authorization", "Bearer "+hashed("token of one")), 401, "invalid_api_key"},

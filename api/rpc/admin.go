@@ -127,6 +127,9 @@ func (a *Admin) audit(ctx context.Context, what string, attrs ...slog.Attr) {
 	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
 		attrs = append(attrs, slog.String("by", call.Peer().Addr))
 	}
+	if key := operator(ctx); key != "" {
+		attrs = append(attrs, slog.String("key", key))
+	}
 	a.options.Logger.LogAttrs(ctx, slog.LevelInfo, what, attrs...)
 }
 

@@ -74,7 +74,9 @@ wrong there; the exit code is 1 then.`,
 // printCheck prints what a valid file says.
 func printCheck(w io.Writer, file string, c *config.Config) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s is valid: listens on %s, admin on %s\n", file, c.Listen, c.AdminListen)
+	fmt.Fprintf(&text, "%s is valid: listens on %s%s, admin on %s%s\n", file,
+		c.Listen, guards(c.TLS, names(c.Keys, func(k config.Key) string { return k.Name })),
+		c.AdminListen, guards(c.AdminTLS, names(c.AdminKeys, func(k config.AdminKey) string { return k.Name })))
 	for _, p := range summaries(c) {
 		models := strings.Join(p.Models, ", ")
 		if models == "" {
@@ -84,6 +86,32 @@ func printCheck(w io.Writer, file string, c *config.Config) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// guards says in brackets what guards a port; nothing where nothing does.
+func guards(t config.TLS, keys []string) string {
+	var all []string
+	if t.Enabled() {
+		all = append(all, "TLS")
+	}
+	if t.ClientCAFile != "" {
+		all = append(all, "client certificates")
+	}
+	if len(keys) > 0 {
+		all = append(all, "keys: "+strings.Join(keys, ", "))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, ", ") + ")"
+}
+
+// names are the names of keys.
+func names[T any](all []T, name func(T) string) (out []string) {
+	for _, one := range all {
+		out = append(out, name(one))
+	}
+	return out
 }
 
 // poolSummary is a pool in few words.

@@ -14,8 +14,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/warmroute/warmroute/internal/certtest"
 )
 
 func TestMain(m *testing.M) {
@@ -91,10 +94,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await":    awaitURL,
-			"exitcode": exitCode,
-			"hangup":   hangUp,
-			"post":     post,
+			"await":        awaitURL,
+			"certificates": certificates(t),
+			"exitcode":     exitCode,
+			"hangup":       hangUp,
+			"post":         post,
 		},
 	})
 }
@@ -126,6 +130,19 @@ func TestReplayInterrupted(t *testing.T) {
 	}
 	if _, err := os.Stat(page); !os.IsNotExist(err) {
 		t.Errorf("there is a report: %v", err)
+	}
+}
+
+// certificates writes ca.pem, and tls.crt and tls.key that it signed for this machine:
+// certificates DIR.
+func certificates(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 1 {
+			ts.Fatalf("usage: certificates DIR")
+		}
+		dir, authority := ts.MkAbs(args[0]), certtest.New(t, "scripts")
+		certtest.Write(t, dir, "ca.pem", authority.PEM)
+		authority.Issue("router", time.Now().Add(time.Hour)).Write(t, dir)
 	}
 }
 

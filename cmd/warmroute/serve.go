@@ -34,10 +34,11 @@ func newServe() *cobra.Command {
 run (timeouts.shutdown_grace), and a second signal ends it at once.
 
 The configuration file is read again when it changes, and on SIGHUP. How pools are
-routed, their listed backends and log.level take effect at once, without touching
+routed, their listed backends, keys and log.level take effect at once, without touching
 requests in flight; for anything else the log says that a restart is needed. A file that
-is wrong is refused, with the line, and nothing changes. A service manager that speaks
-sd_notify is told when the router is ready, reloads and stops (deploy/systemd).
+is wrong is refused, with the line, and nothing changes. Certificates are read again, too.
+A service manager that speaks sd_notify is told when the router is ready,
+reloads and stops (deploy/systemd).
 
 Flags that are given take the place of what the file says. The access log goes to
 stderr, one record for each request.`,
@@ -97,7 +98,7 @@ func serve(cmd *cobra.Command, s *settings) error {
 	})
 	group.Go(func() error {
 		defer events.release()
-		announce(ctx, cmd.OutOrStdout(), g)
+		announce(ctx, cmd.OutOrStdout(), g, len(c.Keys) > 0)
 		return nil
 	})
 	group.Go(func() error {
@@ -151,8 +152,9 @@ func (s *settings) follow(ctx context.Context, c *config.Config, hangups <-chan 
 	}
 }
 
-// reload reads the configuration and has the router take it over.
+// reload reads the configuration and has the router take it over, and the certificates.
 func (s *settings) reload(logger *slog.Logger, g *gateway.Gateway) {
+	g.ReloadCertificates()
 	c, warnings, err := s.load()
 	if err != nil {
 		g.ReloadFailed(err)
@@ -170,10 +172,12 @@ func (s *settings) reload(logger *slog.Logger, g *gateway.Gateway) {
 // they serve.
 const learnWait = 1500 * time.Millisecond
 
-// announce prints where the router is, what it routes to, and a line to try.
-func announce(ctx context.Context, w io.Writer, g *gateway.Gateway) {
-	base := reach(g.Addr())
-	fmt.Fprintf(w, "warmroute %s\n  requests  %s\n  admin     %s\n", buildInfo().Version, base, reach(g.AdminAddr()))
+// announce prints where the router is, what it routes to, and a line to try, with a key where
+// the router wants one.
+func announce(ctx context.Context, w io.Writer, g *gateway.Gateway, keyed bool) {
+	data, admin := g.Secured()
+	base := reach(g.Addr(), data)
+	fmt.Fprintf(w, "warmroute %s\n  requests  %s\n  admin     %s\n", buildInfo().Version, base, reach(g.AdminAddr(), admin))
 	await(ctx, g.Router())
 	if ctx.Err() != nil {
 		return
@@ -196,7 +200,11 @@ func announce(ctx context.Context, w io.Writer, g *gateway.Gateway) {
 	if first == "" {
 		return
 	}
-	fmt.Fprintf(w, "try\n  curl %s/v1/chat/completions -H 'Content-Type: application/json' -d %s\n", base, shellQuote(example(first)))
+	key := ""
+	if keyed {
+		key = ` -H "Authorization: Bearer $WARMROUTE_KEY"`
+	}
+	fmt.Fprintf(w, "try\n  curl %s/v1/chat/completions -H 'Content-Type: application/json'%s -d %s\n", base, key, shellQuote(example(first)))
 }
 
 // await returns when every pool has models, or it takes too long.
@@ -233,7 +241,7 @@ func example(model string) string {
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // reach is the URL under which this machine reaches an address.
-func reach(a net.Addr) string {
+func reach(a net.Addr, secured bool) string {
 	host, port, err := net.SplitHostPort(a.String())
 	if err != nil {
 		return a.String()
@@ -241,5 +249,9 @@ func reach(a net.Addr) string {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	scheme := "http://"
+	if secured {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(host, port)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,7 +35,7 @@ func (v *validation) keys() {
 		bearer := k.TokenSHA256 != ""
 		switch {
 		case bearer && !tokenSHA256.MatchString(k.TokenSHA256):
-			v.fail(path+".token_sha256", "is not a SHA-256 hash: want 64 hex digits, as `printf %%s TOKEN | sha256sum` prints them")
+			v.fail(path+".token_sha256", noHash)
 		case bearer && k.AccessKeyID != "":
 			v.fail(path+".access_key_id", "a key is a token or an access key, not both: make it two keys")
 		case !bearer && k.AccessKeyID == "":
@@ -59,6 +60,54 @@ func (v *validation) keys() {
 			}
 		}
 	}
+}
+
+// noHash is what is said of a hash that is none.
+const noHash = "is not a SHA-256 hash: want 64 hex digits, as `printf %%s TOKEN | sha256sum` prints them"
+
+// adminKeys checks who may use the admin port. One that other machines can reach must say
+// that of somebody.
+func (v *validation) adminKeys() {
+	c := v.config
+	names, tokens := make(map[string]string), make(map[string]string)
+	for i, k := range c.AdminKeys {
+		path := "admin_keys[" + strconv.Itoa(i) + "]"
+		v.unique(names, path+".name", k.Name)
+		if k.Name == "" {
+			v.fail(path+".name", "is missing: a key needs a name")
+		}
+		switch {
+		case k.TokenSHA256 == "":
+			v.fail(path+".token_sha256", "is missing: want the SHA-256 hash of a token, as `printf %%s TOKEN | sha256sum` prints it")
+		case !tokenSHA256.MatchString(k.TokenSHA256):
+			v.fail(path+".token_sha256", noHash)
+		}
+		v.unique(tokens, path+".token_sha256", strings.ToLower(k.TokenSHA256))
+	}
+	for i, k := range c.Keys {
+		if at, both := tokens[strings.ToLower(k.TokenSHA256)]; both && k.TokenSHA256 != "" {
+			v.fail("keys["+strconv.Itoa(i)+"].token_sha256", "is a key of the admin port too, %s: whoever may ask models may then change the router", v.where(at))
+		}
+	}
+	if c.MetricsWithoutKey && len(c.AdminKeys) == 0 && c.AdminTLS.ClientCAFile == "" {
+		v.warn("metrics_without_key", "the whole admin port is open without admin_keys")
+	}
+	if c.AdminOpen() {
+		v.fail("admin_listen", "other machines can reach %q, and whoever does could change the router: say who may in admin_keys or admin_tls.client_ca_file, or listen on 127.0.0.1", c.AdminListen)
+	}
+}
+
+// AdminOpen reports whether other machines can reach the admin port, and nothing says who may
+// use it.
+func (c *Config) AdminOpen() bool {
+	host, _, err := net.SplitHostPort(c.AdminListen)
+	return err == nil && !isLoopback(host) && len(c.AdminKeys) == 0 && c.AdminTLS.ClientCAFile == ""
+}
+
+// isLoopback reports whether a host is this machine and cannot be reached from others.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // unique checks that no two values at paths are the same.

@@ -26,8 +26,15 @@ type Config struct {
 	// AdminListen is the address of the admin port. Default "127.0.0.1:9090": what
 	// it shows is for operators.
 	AdminListen string `yaml:"admin_listen"`
+	// TLS encrypts the data plane, and AdminTLS the admin port. Default: they are not.
+	TLS      TLS `yaml:"tls,omitempty"`
+	AdminTLS TLS `yaml:"admin_tls,omitempty"`
 	// Keys are who may use the data plane. Default none: everybody may.
 	Keys []Key `yaml:"keys,omitempty"`
+	// AdminKeys are who may use the admin port. Default none: whoever reaches it may.
+	AdminKeys []AdminKey `yaml:"admin_keys,omitempty"`
+	// MetricsWithoutKey leaves /metrics of the admin port to everybody. Default false.
+	MetricsWithoutKey bool `yaml:"metrics_without_key,omitempty"`
 	// Pools are the groups of backends; there must be one.
 	Pools []Pool `yaml:"pools"`
 	// Limits bound what requests may take of this process.
@@ -84,6 +91,14 @@ type Key struct {
 	// RequestsPerSecond bounds its requests; twice as many may come at once. Default 0: as
 	// many as come.
 	RequestsPerSecond float64 `yaml:"requests_per_second,omitempty"`
+}
+
+// AdminKey is what an operator may use the admin port with.
+type AdminKey struct {
+	// Name is the key's name in the log; unique.
+	Name string `yaml:"name"`
+	// TokenSHA256 is the SHA-256 hash, in hex digits, of a bearer token.
+	TokenSHA256 string `yaml:"token_sha256"`
 }
 
 // Pool is a group of backends that serve the same models.

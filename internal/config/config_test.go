@@ -96,6 +96,10 @@ func TestZeroIsNotAbsent(t *testing.T) {
 const everything = `version: 1
 listen: 0.0.0.0:80
 admin_listen: 10.0.0.1:81
+tls: {cert_file: DIR/own.pem, key_file: DIR/key.pem, client_ca_file: DIR/ca.pem}
+admin_tls: {cert_file: DIR/own.pem, key_file: DIR/key.pem, client_ca_file: DIR/ca.pem}
+admin_keys: [{name: ops, token_sha256: 5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8}]
+metrics_without_key: true
 keys:
   - {name: app, access_key_id: AKIDEXAMPLE, secret: "${SEED}", pools: [chat]}
   - {name: web, token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, tenant: t-1, requests_per_second: 2.5}
@@ -188,7 +192,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		if slices.Contains([]string{"keys[].token_sha256", "keys[].tenant", "keys[].requests_per_second"}, key) {
 			one = "keys[1]" // a key is a token or an access key
 		}
-		parts := strings.Split(strings.NewReplacer("keys[]", one, "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]",
+		parts := strings.Split(strings.NewReplacer("admin_keys[]", "admin_keys[0]", "keys[]", one, "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]",
 			"files[]", "files[0]", "dns[]", "dns[0]", "kubernetes[]", "kubernetes[0]").Replace(key), ".")
 		if c.lines[strings.Join(parts, ".")] == 0 {
 			t.Errorf("the file of this test does not set %s", key)
@@ -375,11 +379,11 @@ func TestFromBackends(t *testing.T) {
 
 func TestOverride(t *testing.T) {
 	c, _ := mustParse(t, minimal+"  - name: embed\n    models: [e]\n    backends: [{url: 'http://b2:8000'}]\n")
-	_, err := c.Override(Overrides{Listen: ":1", AdminListen: ":2", Strategy: "RANDOM", Redis: "redis:6379", LogLevel: "warn", LogFormat: "json"})
+	_, err := c.Override(Overrides{Listen: ":1", AdminListen: "127.0.0.1:2", Strategy: "RANDOM", Redis: "redis:6379", LogLevel: "warn", LogFormat: "json"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Listen != ":1" || c.AdminListen != ":2" || c.Pools[1].Routing.Strategy != "RANDOM" || c.Log != (Log{"warn", "json"}) {
+	if c.Listen != ":1" || c.AdminListen != "127.0.0.1:2" || c.Pools[1].Routing.Strategy != "RANDOM" || c.Log != (Log{"warn", "json"}) {
 		t.Errorf("%s", c)
 	}
 	if shared, ok, err := c.RedisConfig(); !ok || err != nil || shared.Addresses[0] != "redis:6379" {
@@ -437,5 +441,27 @@ func TestNilConfig(t *testing.T) {
 	}
 	if c.String() != "" {
 		t.Error("nil says something")
+	}
+}
+
+// The admin port may be reached from other machines where something says who may use it, and the
+// hash of a key may stand in the environment.
+func TestAdminPortForOtherMachines(t *testing.T) {
+	t.Setenv("WARMROUTE_ADMIN_KEY_SHA256", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
+	c, _ := mustParse(t, minimal+"admin_listen: ':9090'\nadmin_keys: [{name: ops, token_sha256: '${WARMROUTE_ADMIN_KEY_SHA256}'}]\n")
+	if got := c.AdminKeys[0].TokenSHA256; got != os.Getenv("WARMROUTE_ADMIN_KEY_SHA256") {
+		t.Errorf("the hash is %q", got)
+	}
+	dir := certificates(t)
+	mustParse(t, minimal+"admin_listen: ':9090'\nadmin_tls: {cert_file: "+dir+"/own.pem, key_file: "+dir+"/key.pem, client_ca_file: "+dir+"/ca.pem}\n")
+	for _, host := range []string{"127.0.0.1", "127.1.2.3", "[::1]", "localhost"} {
+		mustParse(t, minimal+"admin_listen: '"+host+":9090'\n")
+	}
+	if got := problems(t, minimal+"admin_listen: ':9090'\nadmin_tls: {cert_file: "+dir+"/own.pem, key_file: "+dir+"/key.pem}\n"); len(got) != 1 {
+		t.Errorf("encrypted and open: %v", got)
+	}
+	_, warnings := mustParse(t, minimal+"metrics_without_key: true\n")
+	if len(warnings) != 1 || !strings.Contains(warnings[0].String(), "metrics_without_key: the whole admin port is open without admin_keys") {
+		t.Errorf("warnings %v", warnings)
 	}
 }

@@ -148,6 +148,10 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	if strings.Contains(n.Value, "${") {
+		if strings.HasSuffix(path, ".token_sha256") { // which may be kept beside the token
+			d.hash(n, v, path)
+			return
+		}
 		d.fail(n, path, "holds ${…}: only secrets (key_seed, passwords, keys) are taken from the environment")
 		return
 	}
@@ -195,6 +199,16 @@ func (d *decoder) secret(n *yaml.Node, s *Secret, path string) {
 		return
 	}
 	*s = value
+}
+
+// hash decodes the hash of a secret that stands in the environment.
+func (d *decoder) hash(n *yaml.Node, v reflect.Value, path string) {
+	value, err := expand(n.Value, d.lookup)
+	if err != nil {
+		d.fail(n, path, "%v", err)
+		return
+	}
+	v.SetString(value.Reveal())
 }
 
 // decodeText decodes a scalar that has a notation of its own.

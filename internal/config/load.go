@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,7 +31,7 @@ func Load(path string) (*Config, []Warning, error) {
 	}
 	c, warnings, err := Parse(path, data)
 	if c != nil {
-		c.content = sha256.Sum256(data)
+		c.content = digest(data)
 	}
 	return c, warnings, err
 }

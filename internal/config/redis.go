@@ -70,7 +70,9 @@ func (c *Config) RedisConfig() (shared redisindex.Config, ok bool, err error) {
 	}
 	shared = r.config()
 	if r.TLS.Enabled {
-		shared.TLS, err = r.TLS.config()
+		if shared.TLS, err = r.TLS.config(); err != nil {
+			err = fmt.Errorf("redis.tls.%w", err)
+		}
 	}
 	return shared, true, err
 }
@@ -88,14 +90,6 @@ func (r Redis) config() redisindex.Config {
 	}
 }
 
-// tlsError is what is wrong with one of the files.
-type tlsError struct {
-	key string
-	err error
-}
-
-func (e *tlsError) Error() string { return "redis.tls." + e.key + ": " + e.err.Error() }
-
 // config reads the certificates.
 func (t RedisTLS) config() (*tls.Config, error) {
 	c := &tls.Config{
@@ -109,7 +103,7 @@ func (t RedisTLS) config() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, &tlsError{"ca_file", fmt.Errorf("%s: there is no certificate in it, in PEM", t.CAFile)}
+			return nil, &tlsError{"ca_file", noCertificate(t.CAFile)}
 		}
 	}
 	switch {

@@ -1,15 +1,7 @@
 package config
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,34 +9,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/warmroute/warmroute/internal/certtest"
 	"github.com/warmroute/warmroute/kvindex/redisindex"
 )
 
 // certificates writes ca.pem, own.pem and key.pem and returns the directory they are in.
 func certificates(t testing.TB) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, block := range map[string]*pem.Block{
-		"ca.pem": {Type: "CERTIFICATE", Bytes: certificate}, "own.pem": {Type: "CERTIFICATE", Bytes: certificate},
-		"key.pem": {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	authority, dir := certtest.New(t, "tests"), t.TempDir()
+	own := authority.Issue("own", time.Now().Add(time.Hour))
+	certtest.Write(t, dir, "ca.pem", authority.PEM)
+	certtest.Write(t, dir, "own.pem", own.Certificate)
+	certtest.Write(t, dir, "key.pem", own.Key)
 	return dir
 }
 

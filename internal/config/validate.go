@@ -44,6 +44,7 @@ func (c *Config) validate(unread []error) ([]Warning, error) {
 	v.names()
 	v.endpoints()
 	v.keys()
+	v.adminKeys()
 	v.shared()
 	if len(v.errs) == 0 {
 		v.rehearse()
@@ -135,6 +136,8 @@ func (v *validation) process() {
 	if overlap(c.Listen, c.AdminListen) {
 		v.fail("admin_listen", "%q and the address of listen, %q, overlap: give the two different ports", c.AdminListen, c.Listen)
 	}
+	v.tls("tls", c.TLS)
+	v.tls("admin_tls", c.AdminTLS)
 	l := c.Limits
 	v.atLeast("limits.body_bytes", l.BodyBytes, 1<<10)
 	v.atLeast("limits.sagemaker_body_bytes", l.SageMakerBodyBytes, 1<<10)

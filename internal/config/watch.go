@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -39,18 +40,29 @@ func (c *Config) Watch(ctx context.Context, logger *slog.Logger, changed func())
 	if c.file == "" {
 		return
 	}
-	watch(ctx, c.file, c.content, logger, changed)
+	watched{what: "configuration file", paths: []string{c.file}}.watch(ctx, c.content, logger, changed)
 }
 
-// watch calls changed when the hash of a file is another one than the last.
-func watch(ctx context.Context, path string, last [sha256.Size]byte, logger *slog.Logger, changed func()) {
+// watched are files of which one is told when the content of any has changed.
+type watched struct {
+	what  string // what they are called in the log
+	paths []string
+}
+
+// watch calls changed when the digest of the files is another one than the last.
+func (f watched) watch(ctx context.Context, last [sha256.Size]byte, logger *slog.Logger, changed func()) {
 	notices := make(<-chan fsnotify.Event)
+	late := func(err error) {
+		logger.Warn("changes of the "+f.what+" are not noticed at once", slog.String("error", err.Error()))
+	}
 	if w, err := fsnotify.NewWatcher(); err != nil {
-		logger.Warn("changes of the configuration file are not noticed at once", slog.String("error", err.Error()))
+		late(err)
 	} else {
 		defer func() { _ = w.Close() }()
-		if err := w.Add(filepath.Dir(path)); err != nil {
-			logger.Warn("changes of the configuration file are not noticed at once", slog.String("error", err.Error()))
+		for _, path := range f.paths { // a directory that is added twice is watched once
+			if err := w.Add(filepath.Dir(path)); err != nil {
+				late(err)
+			}
 		}
 		notices = w.Events
 		go func() {
@@ -76,9 +88,9 @@ func watch(ctx context.Context, path string, last [sha256.Size]byte, logger *slo
 		}
 		noticed = time.Time{}
 		again := reread
-		if data, ok := content(path); ok {
+		if data, ok := f.contents(); ok {
 			var taken bool
-			if taken, again = file.look(time.Now(), data); taken {
+			if taken, again = file.look(time.Now(), data...); taken {
 				changed()
 			}
 		}
@@ -86,17 +98,17 @@ func watch(ctx context.Context, path string, last [sha256.Size]byte, logger *slo
 	}
 }
 
-// A steadying decides when another content of a file is taken over.
+// A steadying decides when another content of some files is taken over.
 type steadying struct {
 	last  [sha256.Size]byte // of what was taken over last
 	seen  [sha256.Size]byte // of another content, since a moment
 	since time.Time
 }
 
-// look takes in what the file says now, reports whether that is to be taken over, and says
+// look takes in what the files say now, reports whether that is to be taken over, and says
 // how soon to look again.
-func (s *steadying) look(now time.Time, data []byte) (taken bool, again time.Duration) {
-	sum := sha256.Sum256(data)
+func (s *steadying) look(now time.Time, data ...[]byte) (taken bool, again time.Duration) {
+	sum := digest(data...)
 	if sum == s.last {
 		s.seen = sum
 		return false, reread
@@ -105,7 +117,7 @@ func (s *steadying) look(now time.Time, data []byte) (taken bool, again time.Dur
 		s.seen, s.since = sum, now
 	}
 	need := steady
-	if !bytes.HasSuffix(data, []byte("\n")) {
+	if slices.ContainsFunc(data, func(one []byte) bool { return !bytes.HasSuffix(one, []byte("\n")) }) {
 		need = patient
 	}
 	if left := need - now.Sub(s.since); left > 0 {
@@ -115,8 +127,27 @@ func (s *steadying) look(now time.Time, data []byte) (taken bool, again time.Dur
 	return true, reread
 }
 
-// content is what a file says; ok is false where it cannot be read.
-func content(path string) (data []byte, ok bool) {
-	data, err := os.ReadFile(path)
-	return data, err == nil && len(data) <= maxFile
+// contents are what the files say; ok is false where one cannot be read.
+func (f watched) contents() (all [][]byte, ok bool) {
+	for _, path := range f.paths {
+		data, err := os.ReadFile(path)
+		if err != nil || len(data) > maxFile {
+			return nil, false
+		}
+		all = append(all, data)
+	}
+	return all, true
+}
+
+// digest is the hash of the contents of some files: of one, the hash of that.
+func digest(contents ...[]byte) [sha256.Size]byte {
+	if len(contents) == 1 {
+		return sha256.Sum256(contents[0])
+	}
+	var sums []byte
+	for _, data := range contents {
+		one := sha256.Sum256(data)
+		sums = append(sums, one[:]...)
+	}
+	return sha256.Sum256(sums)
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,20 +11,21 @@ import (
 	"time"
 )
 
-// watched watches a file until the test ends and returns its changes.
-func watched(t *testing.T, path string) <-chan struct{} {
+// watchFile watches a file until the test ends and returns its changes.
+func watchFile(t *testing.T, path string) <-chan struct{} {
 	t.Helper()
-	data, ok := content(path)
+	files := watched{what: "file", paths: []string{path}}
+	data, ok := files.contents()
 	if !ok {
 		t.Fatal("the file cannot be read")
 	}
-	sum := sha256.Sum256(data)
+	sum := digest(data...)
 	changes := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		watch(ctx, path, sum, slog.New(slog.DiscardHandler), func() { changes <- struct{}{} })
+		files.watch(ctx, sum, slog.New(slog.DiscardHandler), func() { changes <- struct{}{} })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -56,7 +56,7 @@ func write(t *testing.T, path, text string) {
 func TestWatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "warmroute.yaml")
 	write(t, path, "one\n")
-	changes := watched(t, path)
+	changes := watchFile(t, path)
 	write(t, path, "two\n")
 	awaitChange(t, changes)
 	write(t, path, "two\n")
@@ -79,7 +79,7 @@ func TestWatch(t *testing.T) {
 func TestWatchInABusyDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "warmroute.yaml")
 	write(t, path, "one\n")
-	changes := watched(t, path)
+	changes := watchFile(t, path)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -106,7 +106,7 @@ func TestWatchInABusyDirectory(t *testing.T) {
 func TestFilesThatAreBeingWritten(t *testing.T) {
 	const whole = "version: 1\npools:\n- name: a\n  backends:\n  - url: http://b1\n  - url: http://b2\n"
 	start := time.Unix(1000, 0)
-	f := steadying{last: sha256.Sum256([]byte(whole)), seen: sha256.Sum256([]byte(whole))}
+	f := steadying{last: digest([]byte(whole)), seen: digest([]byte(whole))}
 	for _, step := range []struct {
 		at    time.Duration
 		text  string
@@ -159,7 +159,7 @@ func TestCF05ConfigMapSwap(t *testing.T) {
 	if err := os.Symlink(filepath.Join("..data", "warmroute.yaml"), path); err != nil {
 		t.Fatal(err)
 	}
-	changes := watched(t, path)
+	changes := watchFile(t, path)
 	put("..2", "two\n")
 	time.Sleep(settle / 2)
 	put("..3", "three\n")

@@ -67,6 +67,7 @@ type Gateway struct {
 	finders   []*finder
 	routing   *rpc.Service
 	operators *rpc.Admin
+	adminGate *adminGate
 	silent    silence
 	// scraper is nil where engines' metrics are not read.
 	scraper    *scrape.Scraper
@@ -76,6 +77,7 @@ type Gateway struct {
 	server, adminServer     *http.Server
 	readiness               func() (ready bool, words string)
 	began                   time.Time
+	dataTLS, adminTLS       *secured // nil where the port is not encrypted
 	stopping                atomic.Bool
 	handling                atomic.Int64 // requests of the data plane
 }
@@ -192,7 +194,13 @@ func (g *Gateway) build(o Options) error {
 	if g.routing, err = newRouting(o, g, forward, random); err != nil {
 		return err
 	}
-	g.server = g.newServer(g.counted(surfaces(forward, g.routing, g.endpoints(o.Config, forward, random), len(o.Config.Keys) > 0)))
+	if g.dataTLS, err = g.secure("data", "tls", o.Config.TLS, false); err != nil {
+		return err
+	}
+	if g.adminTLS, err = g.secure("admin", "admin_tls", o.Config.AdminTLS, true); err != nil {
+		return err
+	}
+	g.server = g.newServer(g.dataTLS, g.counted(surfaces(forward, g.routing, g.endpoints(o.Config, forward, random), len(o.Config.Keys) > 0)))
 	if g.operators, err = newOperators(o, g); err != nil {
 		return err
 	}
@@ -207,7 +215,8 @@ func (g *Gateway) build(o Options) error {
 		Sharing:     g.sharing,
 		Version:     o.Version,
 	}
-	g.adminServer = g.newServer(adminSurfaces(g.operators, shown))
+	g.adminGate = newAdminGate(o.Config)
+	g.adminServer = g.newServer(g.adminTLS, g.adminGate.before(adminSurfaces(g.operators, shown)))
 	g.readiness = func() (bool, string) { return admin.Ready(shown) }
 	return nil
 }

@@ -505,6 +505,9 @@ func TestTheManualListsTheMetricsOfAStartedServer(t *testing.T) {
 	exposed := make(map[string]bool)
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, withoutRedis, map[string]http.Handler{"b1:8000": newDouble(t, nil)})
+		if _, err := s.telemetry.ReadCertificates("data", time.Now); err != nil { // as a port that is encrypted does
+			t.Fatal(err)
+		}
 		time.Sleep(10 * time.Second)
 		for range 2 { // a match, so that there is a calibration
 			s.chat(longPrompt("A"), `,"max_tokens":1`)
@@ -630,7 +633,7 @@ func TestAFailingServerEndsRun(t *testing.T) {
 			config: s.config, logger: s.logger, router: s.router, transport: s.transport, poller: s.poller, telemetry: s.telemetry, routing: s.routing, operators: s.operators,
 			listener: broken, adminListener: s.adminListener,
 		}
-		g.server, g.adminServer = g.newServer(nil), g.newServer(nil)
+		g.server, g.adminServer = g.newServer(nil, nil), g.newServer(nil, nil)
 		if err := g.Run(t.Context()); !errors.Is(err, errBroken) {
 			t.Errorf("Run = %v, want %v", err, errBroken)
 		}

@@ -87,6 +87,11 @@ func (g *Gateway) plan(before, c, next *config.Config) (steps []step, changes []
 		steps = append(steps, step{commit: func() { g.level.Set(level) }})
 		next.Log.Level = c.Log.Level
 	}
+	next.AdminKeys, next.MetricsWithoutKey = c.AdminKeys, c.MetricsWithoutKey
+	if next.AdminOpen() { // where it listens does not change, nor which certificates it wants
+		return nil, nil, fmt.Errorf("admin_keys: %q, where the admin port listens until a restart, must not be without", next.AdminListen)
+	}
+	steps = append(steps, step{commit: func() { g.adminGate.configure(c) }})
 	was, specs := before.PoolSpecs(), c.PoolSpecs()
 	for i := range before.Pools {
 		j := slices.IndexFunc(c.Pools, func(p config.Pool) bool { return p.Name == before.Pools[i].Name })

@@ -27,14 +27,15 @@ const idleClient = 10*time.Minute + 30*time.Second
 // that keep to one connection have all their long streams on it.
 const maxStreams = 1000
 
-// newServer returns a server of HTTP/1.1 and, without TLS, HTTP/2. It has no
-// WriteTimeout, which would cut long streams, and no ReadTimeout, which would cut
+// newServer returns a server of HTTP/1.1 and HTTP/2, by ALPN with TLS and without upgrade
+// where there is none. It has no WriteTimeout, which would cut long streams, and no ReadTimeout, which would cut
 // slow uploads; clients that do not finish their headers are dropped.
-func (g *Gateway) newServer(h http.Handler) *http.Server {
+func (g *Gateway) newServer(port *secured, h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
+	protocols.SetHTTP2(port != nil)
+	protocols.SetUnencryptedHTTP2(port == nil)
+	s := &http.Server{
 		Handler:           h,
 		Protocols:         protocols,
 		ReadHeaderTimeout: g.config.Timeouts.ReadHeader,
@@ -43,6 +44,10 @@ func (g *Gateway) newServer(h http.Handler) *http.Server {
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog:          slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn),
 	}
+	if port != nil {
+		s.TLSConfig = port.config()
+	}
+	return s
 }
 
 // listen takes an address; the error is for people and names setting and flag.
@@ -77,6 +82,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return g.scrape(failed) })
 	group.Go(func() error { return g.discover(failed) })
 	group.Go(func() error { return g.share(failed) })
+	group.Go(func() error { return g.watchCertificates(failed) })
 	group.Go(func() error { return g.telemetry.Run(work) }) // to the last request's end
 	group.Go(func() error {
 		defer done()
@@ -98,9 +104,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.logger.Info("stopped")
 	return err
 }
-
-// serve runs a server until it is closed.
-func serve(s *http.Server, l net.Listener) error { return ignoreClosed(s.Serve(l)) }
 
 func ignoreClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {

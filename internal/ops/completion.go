@@ -25,6 +25,9 @@ func strategies(context.Context) []string { return router.Strategies() }
 func (c *call) pools(ctx context.Context) (names []string) {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
+	if c.check() != nil {
+		return nil
+	}
 	out, err := c.admin().GetRoutingConfig(ctx, &v1.GetRoutingConfigRequest{})
 	if err != nil {
 		return nil
@@ -41,6 +44,9 @@ func (c *call) backends(wanted func(*v1.Backend) bool) func(ctx context.Context)
 	return func(ctx context.Context) (ids []string) {
 		ctx, cancel := context.WithTimeout(ctx, completeTime)
 		defer cancel()
+		if c.check() != nil {
+			return nil
+		}
 		out, err := c.admin().ListBackends(ctx, &v1.ListBackendsRequest{})
 		if err != nil {
 			return nil

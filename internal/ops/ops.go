@@ -38,16 +38,22 @@ type call struct {
 	at     string // base URL
 	flag   string // that says so
 	output string
+	access access
+	http   *http.Client // set by check
 }
 
 // withAdmin gives a command the flags of one that talks to the admin port.
 func withAdmin(cmd *cobra.Command) *call {
-	return with(cmd, "admin", "ask the admin port at `URL`", defaultAdmin)
+	c := with(cmd, "admin", "ask the admin port at `URL`", defaultAdmin)
+	c.accessFlags("WARMROUTE_ADMIN_KEY", "of an operator")
+	return c
 }
 
 // withRouter gives a command the flags of one that talks to the data port.
 func withRouter(cmd *cobra.Command) *call {
-	return with(cmd, "router", "ask the router at `URL`", defaultRouter)
+	c := with(cmd, "router", "ask the router at `URL`", defaultRouter)
+	c.accessFlags("WARMROUTE_KEY", "of a tenant")
+	return c
 }
 
 func with(cmd *cobra.Command, flag, usage, fallback string) *call {
@@ -60,11 +66,11 @@ func with(cmd *cobra.Command, flag, usage, fallback string) *call {
 }
 
 func (c *call) admin() warmroutev1connect.AdminServiceClient {
-	return warmroutev1connect.NewAdminServiceClient(http.DefaultClient, c.base())
+	return warmroutev1connect.NewAdminServiceClient(c.http, c.base())
 }
 
 func (c *call) routing() warmroutev1connect.RoutingServiceClient {
-	return warmroutev1connect.NewRoutingServiceClient(http.DefaultClient, c.base())
+	return warmroutev1connect.NewRoutingServiceClient(c.http, c.base())
 }
 
 // base is the router's URL, which may be given as host:port.
@@ -72,10 +78,13 @@ func (c *call) base() string {
 	if strings.Contains(c.at, "://") {
 		return strings.TrimRight(c.at, "/")
 	}
+	if c.access.secured() {
+		return "https://" + c.at
+	}
 	return "http://" + c.at
 }
 
-// check refuses flags that make no sense, before anything is asked.
+// check refuses flags that make no sense, before anything is asked, and makes ready to ask.
 func (c *call) check() error {
 	if c.output != "table" && c.output != "json" {
 		return cli.BadUsage(fmt.Errorf("--output: %q is not one of table, json", c.output))
@@ -83,7 +92,9 @@ func (c *call) check() error {
 	if at, err := url.Parse(c.base()); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 		return cli.BadUsage(fmt.Errorf("--%s: %q: want http://host:port or host:port", c.flag, c.at))
 	}
-	return nil
+	var err error
+	c.http, err = c.access.client()
+	return err
 }
 
 // failed says what an error of a call means to who typed the command.
@@ -98,8 +109,10 @@ func (c *call) failed(err error) error {
 		return err
 	case e.Code() == connect.CodeInvalidArgument, e.Code() == connect.CodeNotFound && connect.IsWireError(err):
 		return cli.BadUsage(errors.New(inFlags(e.Message())))
+	case e.Code() == connect.CodeUnauthenticated:
+		return c.access.refused(e)
 	case e.Code() == connect.CodeUnavailable && !connect.IsWireError(err):
-		return fmt.Errorf("no router answers at %s (--%s): %s", c.base(), c.flag, e.Message())
+		return fmt.Errorf("no router answers at %s (--%s): %s%s", c.base(), c.flag, e.Message(), mistrusted(err))
 	case e.Code() == connect.CodeUnimplemented, e.Code() == connect.CodeUnknown:
 		return fmt.Errorf("what answers at %s (--%s) is not %s", c.base(), c.flag, ports[c.flag])
 	}

@@ -105,8 +105,8 @@ var layers = []place{
 		// It lets in, or refuses in the proxy's words, whoever the proxy asks it about.
 		also: []string{"api/proxy"},
 	},
-	{path: "api/client", layer: 5, kind: outer}, // for programs of others: it talks to api/rpc over the network
-	{path: "api/admin", layer: 4, kind: outer},
+	{path: "api/client", layer: 5, kind: outer},                             // for programs of others: it talks to api/rpc over the network
+	{path: "api/admin", layer: 4, kind: outer, also: []string{"api/proxy"}}, // it refuses in the proxy's words, as api/keys
 	{path: "api/dashboard", layer: 4, kind: outer},
 	{path: "internal/config", layer: 4, kind: outer},
 	{path: "internal/telemetry", layer: 4, kind: outer},
@@ -120,6 +120,7 @@ var layers = []place{
 	{path: "cmd/warmroute", layer: 5, kind: command},
 	{path: "cmd/enginesim", layer: 5, kind: command},
 	{path: "internal/memhttp", layer: 5, kind: helper},
+	{path: "internal/certtest", layer: 4, kind: helper},
 	{path: "kvindex/redisindex/redistest", layer: 5, kind: helper},
 	{path: "tests/...", layer: 5, kind: suite},
 }
