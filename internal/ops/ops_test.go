@@ -21,6 +21,7 @@ import (
 	"github.com/warmroute/warmroute/api/rpc"
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/internal/cli"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/router"
@@ -35,11 +36,17 @@ type console struct {
 	records chan feedback.Record
 }
 
+// newConsole starts a router that remembers nothing.
 func newConsole(t *testing.T) *console {
+	t.Helper()
+	return newConsoleOf(t, router.DefaultConfig(), nil)
+}
+
+func newConsoleOf(t *testing.T, config router.Config, requests *recent.Store) *console {
 	t.Helper()
 	r := router.New(router.Options{Seed: 1, Epoch: time.Now()})
 	pool, err := r.AddPool(router.PoolSpec{
-		Name: "chat", Models: []router.ModelSpec{{Name: "m"}}, Config: router.DefaultConfig(), Ejection: backends.DefaultEjection(),
+		Name: "chat", Models: []router.ModelSpec{{Name: "m"}}, Config: config, Ejection: backends.DefaultEjection(),
 		Backends: []backends.Spec{{URL: "http://gpu-1:8000", Rank: backends.NoRank}, {URL: "http://gpu-2:8000", Rank: backends.NoRank, Weight: 2}},
 	})
 	if err != nil {
@@ -50,8 +57,12 @@ func newConsole(t *testing.T) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, b := range pool.Backends() {
+		r.Scraped(pool, b, feedback.EngineState{At: time.Now(), Engine: "vllm", CapacityTokens: 75_000, BlockTokens: 16})
+	}
 	admin, err := rpc.NewAdmin(rpc.AdminOptions{
-		Router: r,
+		Router:   r,
+		Requests: requests,
 		Hits: func(pool string) *v1.PoolHits {
 			hits := &v1.Hits{PromptTokens: 1000, ReportedPromptTokens: 800, DeliveredTokens: 600, LostToNoReuseTokens: 200, UnreportedTokens: 200}
 			return &v1.PoolHits{Pool: pool, Total: hits, Backends: []*v1.BackendHits{{Backend: "gpu-1:8000", Hits: hits}}}

@@ -168,3 +168,27 @@ func TestLineOfOnePoint(t *testing.T) {
 		t.Errorf("no %s in %s", want, out.String())
 	}
 }
+
+// A page of curves marks the values, loads nothing, and takes nothing for markup.
+func TestCurvePage(t *testing.T) {
+	page := CurvePage{Title: "<Advice>", Pools: []CurvePool{{
+		Name: "Pool <p>", Facts: []string{"<facts>"}, Table: [][]string{{"setting"}, {"<b>"}}, Cautions: []string{"a < b"},
+		Curves: []Curve{
+			{Setting: "one", Values: []string{"1", "2"}, Present: 0, Advised: 1, HitRates: []float64{.1, .9}, Overflow: []float64{0, 0}, P50s: []float64{.1, .05}, P90s: []float64{1, .5}},
+			{Setting: "two", Values: []string{"x"}, Present: 0, Advised: 0, HitRates: []float64{0}, Overflow: []float64{0}, P50s: []float64{0}, P90s: []float64{0}},
+		},
+	}}}
+	var out strings.Builder
+	if err := page.HTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	for part, n := range map[string]int{"<figure>": 4, ">now</text>": 4, ">advised</text>": 2, "NaN": 0, "Inf": 0, "<script": 0, "<b>": 0, "<p>": 0, "<facts>": 0, "hit rate, one 2: 90.0 %": 1} {
+		if got := strings.Count(text, part); got != n {
+			t.Errorf("%d times %s, want %d", got, part, n)
+		}
+	}
+	if !strings.Contains(text, "default-src &#39;none&#39;") {
+		t.Error("the page may load something")
+	}
+}

@@ -53,14 +53,22 @@ func styleOf(strategy string) style {
 
 // class is the CSS class of what belongs to a strategy.
 func (s style) class() string {
-	return "s-" + html.EscapeString(strings.ToLower(strings.ReplaceAll(s.strategy, "_", "-")))
+	return "s-" + html.EscapeString(strings.ToLower(strings.NewReplacer("_", "-", " ", "-").Replace(s.strategy)))
 }
 
 // paletteCSS says the colours of the page and of every strategy.
 func paletteCSS(strategies []string) string {
+	styles := make([]style, len(strategies))
+	for i, name := range strategies {
+		styles[i] = styleOf(name)
+	}
+	return stylesCSS(styles)
+}
+
+// stylesCSS says the colours of the page and of some styles.
+func stylesCSS(styles []style) string {
 	var light, dark, dashes strings.Builder
-	for _, name := range strategies {
-		s := styleOf(name)
+	for _, s := range styles {
 		fmt.Fprintf(&light, ".%s{--series:%s}\n", s.class(), s.light)
 		fmt.Fprintf(&dark, ".%s{--series:%s}\n", s.class(), s.dark)
 		if s.dash != "" {

@@ -27,12 +27,12 @@ func TestCompare(t *testing.T) {
 			return inner, err
 		},
 	}
-	c, err := w.compare(t.Context(), "", io.Discard)
+	c, err := w.compare(t.Context(), "", 0, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var page bytes.Buffer
-	writeMarkdown(&page, []*trial{c})
+	writeMarkdown(&page, []*trial{c}, 0)
 	for _, want := range []string{"\n2 of 2 hold.\n", "\n| small | as usual | ", "\n| small | `prefix_length` 1,024 | ", " | **4,096** | ", "| 1500 | +"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("no %q in\n%s", want, &page)

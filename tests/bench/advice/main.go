@@ -37,9 +37,10 @@ const fileMode = 0o644
 func main() {
 	dir := flag.String("o", "", "write advice.md to this directory; without it, print it")
 	only := flag.String("only", "", "only worlds whose name matches this regular expression")
+	until := flag.Duration("first", 0, "play only the first `TIME` of each workload; 0 is all of it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *dir, *only, os.Getenv(tracesVariable), os.Stdout, os.Stderr)
+	err := run(ctx, *dir, *only, *until, os.Getenv(tracesVariable), os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "advice:", err)
@@ -48,7 +49,7 @@ func main() {
 }
 
 // run plays the worlds and writes the page.
-func run(ctx context.Context, dir, only, traces string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, dir, only string, until time.Duration, traces string, stdout, stderr io.Writer) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
@@ -56,18 +57,27 @@ func run(ctx context.Context, dir, only, traces string, stdout, stderr io.Writer
 	chosen := slices.DeleteFunc(worlds(), func(w world) bool { return !pattern.MatchString(w.name) })
 	var all []*trial
 	for _, w := range chosen {
-		c, err := w.compare(ctx, traces, stderr)
+		c, err := w.compare(ctx, traces, until, stderr)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		all = append(all, c)
+		if dir != "" { // after each world: all of them take long
+			if err := write(dir, all, until); err != nil {
+				return err
+			}
+		}
 	}
-	var page bytes.Buffer
-	writeMarkdown(&page, all)
 	if dir == "" {
-		_, err := page.WriteTo(stdout)
-		return err
+		writeMarkdown(stdout, all, until)
 	}
+	return nil
+}
+
+// write writes the page.
+func write(dir string, all []*trial, until time.Duration) error {
+	var page bytes.Buffer
+	writeMarkdown(&page, all, until)
 	return os.WriteFile(filepath.Join(dir, "advice.md"), page.Bytes(), fileMode)
 }
 
@@ -89,12 +99,12 @@ type judged struct {
 }
 
 // compare runs a world from all of its starts.
-func (w world) compare(ctx context.Context, traces string, stderr io.Writer) (*trial, error) {
+func (w world) compare(ctx context.Context, traces string, until time.Duration, stderr io.Writer) (*trial, error) {
 	asked, err := w.asked(traces)
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{world: w, asked: asked, known: make(map[router.Config]figures)}
+	f := &fleet{world: w, asked: firstOf(asked, until), known: make(map[router.Config]figures)}
 	c := &trial{world: w}
 	for _, s := range w.starts {
 		config := w.config(s)

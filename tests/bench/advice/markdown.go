@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/warmroute/warmroute/feedback/advice"
 )
@@ -21,8 +22,11 @@ machines of one architecture. Hit rates in percent, P90 of the time to first tok
 `
 
 // writeMarkdown writes the page.
-func writeMarkdown(w io.Writer, all []*trial) {
+func writeMarkdown(w io.Writer, all []*trial, until time.Duration) {
 	fmt.Fprint(w, introduction)
+	if until > 0 {
+		fmt.Fprintf(w, "\nOf each workload its first %v are played (`-first %v`).\n", until, until)
+	}
 	hold, of := 0, 0
 	for _, c := range all {
 		for _, s := range c.starts {
