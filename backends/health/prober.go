@@ -22,8 +22,8 @@ type ProbeConfig struct {
 	Interval time.Duration
 	// Timeout bounds one probe. Default 5 s: a busy engine answers late.
 	Timeout time.Duration
-	// Failures is how many probes in a row must get no answer before a backend is taken to
-	// be out of reach. Default 3.
+	// Failures is how many probes in a row must get no answer, or a 5xx other than 503, before
+	// a backend is taken to be out of reach. Default 3.
 	Failures int
 	// FrozenAfter is how long a backend may send nothing at all while it has answers under
 	// way before it is taken to be frozen, whatever it says of itself. Default 1 min.
@@ -167,7 +167,7 @@ func (p *Prober) probe(ctx context.Context, url string) {
 			return
 		}
 		probe = backends.Lost
-		err = fmt.Errorf("%d probes in a row got no answer, the last: %w", p.failed[url], err)
+		err = fmt.Errorf("%d probes in a row failed, the last: %w", p.failed[url], err)
 	}
 	p.mu.Unlock()
 	for _, b := range group {
@@ -180,7 +180,7 @@ func (p *Prober) probe(ctx context.Context, url string) {
 var errProbeTimeout = errors.New("the time for a probe has passed")
 
 // ask probes a backend once. refuses says that it answered that it cannot work, and err
-// why, or why there was no answer.
+// why, or why there was no answer from it.
 func (p *Prober) ask(ctx context.Context, b *backends.Backend) (refuses bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.config.Timeout, errProbeTimeout)
 	defer cancel()
@@ -202,7 +202,9 @@ func (p *Prober) ask(ctx context.Context, b *backends.Backend) (refuses bool, er
 	if resp.StatusCode < http.StatusInternalServerError || resp.StatusCode == http.StatusNotImplemented {
 		return false, nil
 	}
-	return true, fmt.Errorf("backend %s: %s answered with status %d", b.ID, p.config.Path, resp.StatusCode)
+	// Engines say 503 while they load, drain, or have lost a worker. Another 5xx is of something
+	// between, or of a path that fails: the engine itself may work.
+	return resp.StatusCode == http.StatusServiceUnavailable, fmt.Errorf("backend %s: %s answered with status %d", b.ID, p.config.Path, resp.StatusCode)
 }
 
 // maxProbeBody bounds what is read of an answer, in bytes.

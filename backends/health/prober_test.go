@@ -75,7 +75,7 @@ func (l *told) want(t *testing.T, lines ...string) {
 	}
 }
 
-// TestProbes: FO-06: an engine that says that it cannot work is out at once, one that says nothing
+// TestProbes: FO-06: an engine that says that it cannot work is out at once, one that says nothing, or fails,
 // after some probes, and either is back with the first answer.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -107,6 +107,17 @@ func TestProbes(t *testing.T) {
 		one.status.Store(http.StatusUnauthorized)
 		time.Sleep(15 * time.Second)
 		l.want(t, "b1:80 answers")
+		one.status.Store(http.StatusBadGateway) // of something between: it may work all the same
+		time.Sleep(8 * time.Second)
+		l.want(t)
+		time.Sleep(8 * time.Second)
+		l.want(t, "b1:80 lost")
+		if !r.Find("b1:80").OutOfTouch() {
+			t.Error("nobody tries it, even where it is the last")
+		}
+		one.status.Store(http.StatusOK)
+		time.Sleep(6 * time.Second)
+		l.want(t, "b1:80 answers")
 		set(t, r, at("http://b2:80"))
 		time.Sleep(time.Minute)
 		before := one.probes.Load()
@@ -130,7 +141,7 @@ func TestProbesAreSpread(t *testing.T) {
 		if n := p.probes.Load(); n < 85 || n > 115 {
 			t.Errorf("%d probes of one URL in 100 s, want about 100 however many ranks", n)
 		}
-		p.status.Store(http.StatusInternalServerError)
+		p.status.Store(http.StatusServiceUnavailable)
 		time.Sleep(2 * time.Second)
 		if got := strings.Join(l.take(), ", "); strings.Count(got, "refuses") != 3 {
 			t.Errorf("told: %s; want every rank", got)
