@@ -19,6 +19,8 @@ type Backend struct {
 	// Rank is the data-parallel rank, [NoRank] when the URL is one cache.
 	Rank int
 
+	address string // of URL
+
 	weight    atomic.Uint64 // float64 bits
 	threshold atomic.Int64
 	instance  atomic.Pointer[string]
@@ -45,7 +47,7 @@ func newBackend(spec Spec) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{ID: spec.ID(id), URL: u, Rank: spec.Rank}
+	b := &Backend{ID: spec.ID(id), URL: u, Rank: spec.Rank, address: u.String()}
 	b.configure(spec)
 	return b, nil
 }
@@ -63,16 +65,19 @@ func (b *Backend) configure(spec Spec) {
 // is reports whether a new Spec with the same id is of the engine that this is.
 func (b *Backend) is(spec Spec, url string) bool {
 	now := *b.instance.Load()
-	return b.URL.String() == url && (now == "" || spec.Instance == "" || now == spec.Instance)
+	return b.address == url && (now == "" || spec.Instance == "" || now == spec.Instance)
 }
 
 // Spec describes the backend as it is now.
 func (b *Backend) Spec() Spec {
 	return Spec{
-		URL: b.URL.String(), Rank: b.Rank, Weight: b.Weight(), ConcurrencyThreshold: b.ConcurrencyThreshold(),
+		URL: b.address, Rank: b.Rank, Weight: b.Weight(), ConcurrencyThreshold: b.ConcurrencyThreshold(),
 		Unready: b.Unready(), Instance: *b.instance.Load(),
 	}
 }
+
+// Address is the canonical base URL as text.
+func (b *Backend) Address() string { return b.address }
 
 // Weight is the backend's share of load relative to others, above 0.
 func (b *Backend) Weight() float64 { return floatFrom(b.weight.Load()) }

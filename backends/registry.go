@@ -57,7 +57,7 @@ func (r *Registry) Set(specs []Spec) (duplicates []string, err error) {
 			continue
 		}
 		seen[b.ID] = true
-		if old := known[b.ID]; old != nil && old.is(spec, b.URL.String()) {
+		if old := known[b.ID]; old != nil && old.is(spec, b.address) {
 			b = old
 			kept[b] = spec
 		}
@@ -86,7 +86,7 @@ func (r *Registry) Find(id string) *Backend {
 func ByURL(list []*Backend) map[string][]*Backend {
 	groups := make(map[string][]*Backend, len(list))
 	for _, b := range list {
-		url := b.URL.String()
+		url := b.address
 		groups[url] = append(groups[url], b)
 	}
 	return groups

@@ -19,6 +19,7 @@ type recency struct {
 	bound  int
 	leave  func(Key) // called for every entry that leaves the set
 	places map[Key]place
+	most   int // entries that places has had at once
 	chunks []*[chunkSize]slot
 
 	oldest, newest place // none in an empty set
@@ -163,6 +164,7 @@ func (l *recency) room(key Key) place {
 		l.chunks = append(l.chunks, new([chunkSize]slot))
 	}
 	l.places[key] = at
+	l.most = max(l.most, len(l.places))
 	return at
 }
 
@@ -181,8 +183,8 @@ func (l *recency) drop(at place) {
 		l.chunks[len(l.chunks)-1] = nil
 		l.chunks = l.chunks[:len(l.chunks)-1]
 	}
-	if len(l.places) == 0 {
-		l.places, l.chunks = make(map[Key]place), nil
+	if last == 0 && l.most > 4*chunkSize { // a map never becomes smaller by itself
+		l.places, l.most = make(map[Key]place), 0
 	}
 }
 

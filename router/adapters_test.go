@@ -147,8 +147,14 @@ func TestAdaptersThatAreLoadedOnDemand(t *testing.T) {
 	p.Backends()[2].SetModels([]backends.Model{base, {ID: "lora", Adapter: true}})
 	learned := adapterRequest(p, "lora", "doc", now)
 	learned.Adapter = false // it is not configured as one: who does not list it has not got it
-	if got := r.Alternatives(learned, 3); len(got) != 1 || got[0].ID != "b3:80" {
-		t.Errorf("an adapter that is not loaded on demand may go to %v", got)
+	learned.Alternatives = 3
+	d, err := r.Route(learned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Complete(d, feedback.Outcome{Now: now, Result: feedback.RouterError})
+	if d.Backend.ID != "b3:80" || len(d.Alternatives) != 0 {
+		t.Errorf("an adapter that is not loaded on demand went to %s, and may go to %v", d.Backend.ID, ids(d.Alternatives))
 	}
 	load := make(map[string]int)
 	for n := range 3 * 6 {

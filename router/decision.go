@@ -126,6 +126,9 @@ type Decision struct {
 	InFlight, Limit, Queued int
 	// Eligible is how many backends were considered.
 	Eligible int
+	// Alternatives are those of them that would take the request next, at most as many as
+	// were asked for.
+	Alternatives []*backends.Backend
 
 	id        uint64
 	member    *member

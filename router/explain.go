@@ -91,17 +91,15 @@ func (r *Router) Explain(req *Request) Explanation {
 	return e
 }
 
-// Alternatives names up to n backends in the order in which they would be taken for the
-// request, if those in req.Tried took no part. It changes nothing.
-func (r *Router) Alternatives(req *Request, n int) []*backends.Backend {
-	v := r.views.Get().(*view)
-	defer r.views.Put(v)
-	defer func() { v.request = nil }()
-	if n <= 0 || r.open(v, req) != nil {
+// next names up to n backends in the order in which they would be taken if the chosen one
+// failed. They are gone from the view then.
+func (v *view) next(p *Pool, chosen *backends.Backend, n int) []*backends.Backend {
+	v.without(chosen)
+	if n = min(n, len(v.candidates)); n == 0 {
 		return nil
 	}
-	var next []*backends.Backend
-	_ = v.rank(req.Pool, n, func(_ int, c choice) { // nobody is an answer too
+	next := make([]*backends.Backend, 0, n)
+	_ = v.rank(p, n, func(_ int, c choice) { // nobody is an answer too
 		next = append(next, c.candidate.member.backend)
 	})
 	return next

@@ -220,7 +220,7 @@ func (p *Pool) setBackends(listed, added []backends.Spec) (duplicates []string, 
 
 // holderName is what the index knows a backend of the pool by.
 func (p *Pool) holderName(b *backends.Backend) string {
-	return holderName(p.name, b.ID, b.URL.String())
+	return holderName(p.name, b.ID, b.Address())
 }
 
 // reserve adds backends to the index that it does not have, but for those in named, and

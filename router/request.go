@@ -66,6 +66,9 @@ type Request struct {
 	// Session, where it is not 0, leads the request to the backend that had the session's
 	// requests before, if that can take it, and keeps the session where this request goes.
 	Session PinKey
+	// Alternatives is how many backends to name that would take the request next, if one
+	// after the other failed ([Decision.Alternatives]).
+	Alternatives int
 	// Waited says that the request comes out of the pool's waiting line.
 	Waited bool
 }

@@ -176,6 +176,9 @@ func (r *Router) decide(v *view, req *Request) (*Decision, error) {
 				d.asked.adapter = req.Model
 				d.member.adapters.add(req.Model, req.Now)
 			}
+			if req.Alternatives > 0 {
+				d.Alternatives = v.next(p, d.Backend, req.Alternatives)
+			}
 			return d, nil
 		}
 		v.refresh() // somebody else took the last slot

@@ -206,7 +206,7 @@ func (a *Admin) ListBackends(_ context.Context, in *v1.ListBackendsRequest) (*v1
 // status describes a backend.
 func status(p *router.Pool, s *router.BackendStatus) *v1.Backend {
 	out := &v1.Backend{
-		Pool: p.Name(), Id: s.Backend.ID, Url: s.Backend.URL.String(), State: s.State.String(), Weight: s.Backend.Weight(),
+		Pool: p.Name(), Id: s.Backend.ID, Url: s.Backend.Address(), State: s.State.String(), Weight: s.Backend.Weight(),
 		InFlight: count(s.InFlight), Limit: count(s.Limit), QueuedTokens: count(s.Queued), PrefillRate: s.PrefillRate,
 	}
 	if s.Backend.Rank != backends.NoRank {

@@ -32,7 +32,7 @@ func (s *Service) Explain(_ context.Context, in *v1.ExplainRequest) (*v1.Explain
 
 func candidate(c *router.CandidateReport) *v1.Candidate {
 	out := &v1.Candidate{
-		Target: target(c.Backend), State: c.State.String(), Excluded: c.Excluded, Place: count(c.Place),
+		Target: address(new(v1.Target), c.Backend), State: c.State.String(), Excluded: c.Excluded, Place: count(c.Place),
 		MatchedBlocks: count(c.MatchedBlocks), MatchedTokens: count(c.MatchedTokens), PredictedCachedTokens: count(c.PredictedCached),
 		QueuedTokens: count(c.Queued), InFlight: count(c.InFlight), Limit: count(c.Limit), Full: c.Full, Cost: c.Cost,
 	}

@@ -170,9 +170,9 @@ func (q *question) decide(ctx context.Context) (*router.Decision, error) {
 	return d, err
 }
 
-// target describes a backend to its caller.
-func target(b *backends.Backend) *v1.Target {
-	t := &v1.Target{Backend: b.ID, Url: b.URL.String()}
+// address makes t describe a backend to its caller.
+func address(t *v1.Target, b *backends.Backend) *v1.Target {
+	t.Backend, t.Url = b.ID, b.Address()
 	if b.Rank != backends.NoRank {
 		t.Headers = map[string]string{transport.RankHeader: strconv.Itoa(b.Rank)}
 	}

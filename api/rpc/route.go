@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -80,6 +79,7 @@ func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteRes
 	if err := d.prepare(in); err != nil {
 		return nil, err
 	}
+	d.ask.Alternatives = int(alternatives)
 	if d.made, err = d.decide(ctx); err != nil {
 		return nil, err
 	}
@@ -97,10 +97,6 @@ func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteRes
 	d.made.Record(d.record)
 	d.record.Attempts = 1
 	out := d.describe()
-	d.ask.Tried = append(slices.Clip(d.ask.Tried), d.made.Backend)
-	for _, b := range d.s.options.Router.Alternatives(&d.ask, int(alternatives)) {
-		out.Alternatives = append(out.Alternatives, target(b))
-	}
 	deadline := time.Now().Add(d.lease)
 	out.LeaseDeadline = timestamppb.New(deadline)
 	kept = d.s.open.put(out.GetDecisionId(), d, deadline)
@@ -116,9 +112,15 @@ func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteRes
 // describe is the decision as its caller sees it.
 func (d *decision) describe() *v1.RouteResponse {
 	made := d.made
+	all := make([]v1.Target, 1+len(made.Alternatives)) // one allocation for the chosen and all others
+	next := make([]*v1.Target, len(made.Alternatives))
+	for i, b := range made.Alternatives {
+		next[i] = address(&all[1+i], b)
+	}
 	return &v1.RouteResponse{
 		DecisionId:            d.record.DecisionID,
-		Target:                target(made.Backend),
+		Target:                address(&all[0], made.Backend),
+		Alternatives:          next,
 		Pool:                  d.record.Pool,
 		Model:                 d.target.Model,
 		RewriteModel:          d.target.Alias,

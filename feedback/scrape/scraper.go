@@ -69,7 +69,7 @@ func (s *Scraper) Run(ctx context.Context, list func() []*backends.Backend) erro
 func (s *Scraper) Status(b *backends.Backend) (status Status, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.targets[b.URL.String()]; t != nil {
+	if t := s.targets[b.Address()]; t != nil {
 		if own := t.status[b]; own != nil {
 			return *own, true
 		}
