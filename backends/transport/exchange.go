@@ -155,6 +155,10 @@ func (x *exchange) kind(err error) (Kind, string) {
 		return BrokenConn, "the answer broke off"
 	case x.firstByte:
 		return Malformed, "the answer is not HTTP"
+	case x.reused:
+		// net/http may hand a connection on just before it closes it because the request
+		// before was given up, and then fails this one with the reason of that one.
+		return StaleConn, "the kept connection was closed"
 	}
 	return Other, ""
 }

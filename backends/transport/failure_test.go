@@ -218,6 +218,35 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
+// A connection that net/http closes on behalf of the request that it carried before ends with
+// that one's reason, which may be anything. It is a kept connection that was closed.
+func TestReasonsOfOthers(t *testing.T) {
+	b := backend(t, "http://127.0.0.1:8000")
+	config := Config{}.withDefaults()
+	for _, err := range []error{errors.New("the time for a probe has passed"), context.Canceled} {
+		for _, test := range []struct {
+			reused, firstByte bool
+			want              Kind
+		}{{true, false, StaleConn}, {false, false, Other}, {true, true, Malformed}} {
+			x := newExchange(t.Context(), &config, b)
+			x.connected(test.reused)
+			if test.firstByte {
+				x.gotFirstByte()
+			}
+			if f := x.abandon(err); f.Kind != test.want {
+				t.Errorf("%v on a connection, reused %v, after a byte %v: %v, want %v", err, test.reused, test.firstByte, f.Kind, test.want)
+			}
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		x := newExchange(ctx, &config, b)
+		x.connected(true)
+		leave()
+		if f := x.abandon(err); f.Kind != ClientGone {
+			t.Errorf("%v when the caller gave up: %v", err, f.Kind)
+		}
+	}
+}
+
 func TestFailureOf(t *testing.T) {
 	stale := &Failure{Kind: StaleConn, Err: errors.New("x")}
 	for _, tt := range []struct {
