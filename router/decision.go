@@ -1,7 +1,6 @@
 package router
 
 import (
-	"fmt"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -176,47 +175,68 @@ func (d *Decision) Record(r *feedback.Record) {
 	r.PromptTokens, r.PredictedCached, r.AvailableCached = d.PromptTokens, d.PredictedCached, d.AvailableCached
 }
 
-// Explain says in one line why the backend was chosen.
+// Explain says in one line why the backend was chosen. Every decision has it in its record.
 func (d *Decision) Explain() string {
-	held := fmt.Sprintf("%s holds %d of %d blocks", d.Backend.ID, d.MatchedBlocks, d.PromptBlocks)
-	load := fmt.Sprintf("%d of %d in flight, %d tokens queued", d.InFlight, d.Limit, d.Queued)
+	var buf [256]byte
+	return string(d.explain(buf[:0]))
+}
+
+func (d *Decision) explain(w words) words {
+	id := d.Backend.ID
 	switch d.Reason {
 	case LongestMatch:
-		return "longest match: " + held + "; " + load
+		return w.text("longest match: ").held(d).text("; ").load(d)
 	case OverflowHolder:
-		return fmt.Sprintf("overflow: a backend that holds %d blocks is full; %s, the next longest match; %s", d.AvailableBlocks, held, load)
+		return w.text("overflow: a backend that holds ").number(d.AvailableBlocks).text(" blocks is full; ").held(d).text(", the next longest match; ").load(d)
 	case Overflow:
-		return fmt.Sprintf("overflow: every backend that holds the prompt (up to %d blocks) is full; %s is the cheapest with room; %s", d.AvailableBlocks, d.Backend.ID, load)
+		return w.text("overflow: every backend that holds the prompt (up to ").number(d.AvailableBlocks).text(" blocks) is full; ").text(id).text(" is the cheapest with room; ").load(d)
 	case QueueGuarded:
-		return fmt.Sprintf("queue guard: waiting for the backend that holds %d blocks would cost more than recomputing; %s; %s", d.AvailableBlocks, held, load)
+		return w.text("queue guard: waiting for the backend that holds ").number(d.AvailableBlocks).text(" blocks would cost more than recomputing; ").held(d).text("; ").load(d)
 	case CommonHead:
-		return fmt.Sprintf("common head: most of what comes here begins like this prompt (up to %d blocks held elsewhere), so %s computes it once; %s", d.AvailableBlocks, d.Backend.ID, load)
+		return w.text("common head: most of what comes here begins like this prompt (up to ").number(d.AvailableBlocks).text(" blocks held elsewhere), so ").text(id).text(" computes it once; ").load(d)
 	case NoMatch:
-		return fmt.Sprintf("no backend holds enough of the prompt (best %d of %d blocks): %s is the cheapest; %s", d.AvailableBlocks, d.PromptBlocks, d.Backend.ID, load)
+		return w.text("no backend holds enough of the prompt (best ").number(d.AvailableBlocks).text(" of ").number(d.PromptBlocks).text(" blocks): ").text(id).text(" is the cheapest; ").load(d)
 	case NoPrefix:
-		return "no usable prefix: " + d.Backend.ID + " by load; " + load
+		return w.text("no usable prefix: ").text(id).text(" by load; ").load(d)
 	case Saturated:
-		return "no backend has room to spare: " + d.Backend.ID + " is the cheapest of all; " + load
+		return w.text("no backend has room to spare: ").text(id).text(" is the cheapest of all; ").load(d)
 	case OnlyBackend:
-		return "only backend that can take it: " + d.Backend.ID + "; " + load
+		return w.text("only backend that can take it: ").text(id).text("; ").load(d)
 	case LeastBad:
-		return "every backend is ejected, cooling or out of touch: " + d.Backend.ID + " is the least bad"
+		return w.text("every backend is ejected, cooling or out of touch: ").text(id).text(" is the least bad")
 	case AdapterPlaced:
-		return fmt.Sprintf("nobody who can take it lately had requests for the adapter: %s has it loaded, or makes room for it soonest; %s", d.Backend.ID, load)
+		return w.text("nobody who can take it lately had requests for the adapter: ").text(id).text(" has it loaded, or makes room for it soonest; ").load(d)
 	case AdapterSpread:
-		return fmt.Sprintf("everybody who lately had requests for the adapter is busy: %s has it loaded as well, or makes room for it soonest; %s", d.Backend.ID, load)
+		return w.text("everybody who lately had requests for the adapter is busy: ").text(id).text(" has it loaded as well, or makes room for it soonest; ").load(d)
 	case Pinned:
-		return "the request belongs to " + d.Backend.ID
+		return w.text("the request belongs to ").text(id)
 	case RandomChoice:
-		return fmt.Sprintf("at random from %d backends; %s", d.Eligible, held)
+		return w.text("at random from ").number(d.Eligible).text(" backends; ").held(d)
 	case FewestOutstanding:
-		return "fewest in flight: " + d.Backend.ID + "; " + load
+		return w.text("fewest in flight: ").text(id).text("; ").load(d)
 	case HashedPrefix:
-		return "the hash of the prefix names " + d.Backend.ID + "; " + load
+		return w.text("the hash of the prefix names ").text(id).text("; ").load(d)
 	case HashOverflow:
-		return "overflow: the backend that the prefix hash names is full; " + d.Backend.ID + " has the fewest in flight; " + load
+		return w.text("overflow: the backend that the prefix hash names is full; ").text(id).text(" has the fewest in flight; ").load(d)
 	case CheapestTTFT:
-		return "smallest expected time to first token: " + held + "; " + load
+		return w.text("smallest expected time to first token: ").held(d).text("; ").load(d)
 	}
-	return d.Reason.String()
+	return w.text(d.Reason.String())
+}
+
+// words is a line of text that is put together without an allocation for each number.
+type words []byte
+
+func (w words) text(s string) words { return append(w, s...) }
+
+func (w words) number(n int) words { return strconv.AppendInt(w, int64(n), 10) }
+
+// held says how much of the prompt the chosen backend holds.
+func (w words) held(d *Decision) words {
+	return w.text(d.Backend.ID).text(" holds ").number(d.MatchedBlocks).text(" of ").number(d.PromptBlocks).text(" blocks")
+}
+
+// load says how busy the chosen backend was.
+func (w words) load(d *Decision) words {
+	return w.number(d.InFlight).text(" of ").number(d.Limit).text(" in flight, ").number(d.Queued).text(" tokens queued")
 }
