@@ -42,7 +42,7 @@ func Command() *cobra.Command {
 		Short: "Compare strategies on a small simulated fleet",
 		Long: `Starts engine doubles and the router on loopback ports of this process, sends them
 the same workload once per strategy, each time with empty caches, and prints what
-came of it. No GPU and no file is needed.
+came of it, and what the router would advise after it. No GPU and no file is needed.
 
 The doubles run faster than time by --speed. Times to first token are taken at the
 client and given in simulated seconds: the clock's time multiplied by --speed.`,
@@ -96,11 +96,11 @@ func execute(ctx context.Context, cmd *cobra.Command, cfg Config, o options) err
 		cmd.Println(intro(cfg, text))
 	}
 	probe := startProbe()
-	results, kept, err := run(ctx, cfg, text, watch, o.keeper(cfg))
+	results, l, err := run(ctx, cfg, text, watch, o.keeper(cfg))
 	late := probe.stop()
 	watch.close()
-	if kept != nil {
-		defer func() { _ = kept.stop() }()
+	if l.fleet != nil {
+		defer func() { _ = l.fleet.stop() }()
 	}
 	interrupted := ctx.Err() != nil
 	if err != nil && !interrupted {
@@ -110,6 +110,11 @@ func execute(ctx context.Context, cmd *cobra.Command, cfg Config, o options) err
 		err = printJSON(cmd.OutOrStdout(), results)
 	} else {
 		err = printTable(cmd.OutOrStdout(), cfg, results, late)
+		if err == nil && l.experience != nil && !interrupted {
+			if err = printAdvice(ctx, cmd.OutOrStdout(), l.experience); ctx.Err() != nil {
+				interrupted, err = true, nil
+			}
+		}
 	}
 	switch {
 	case err != nil:
@@ -118,8 +123,8 @@ func execute(ctx context.Context, cmd *cobra.Command, cfg Config, o options) err
 		return fmt.Errorf("interrupted after %d of %d strategies", len(results), len(cfg.Strategies))
 	case failed(results):
 		return errors.New("some requests failed: run it again with fewer --users or a lower --speed, and report it if that changes nothing")
-	case kept != nil:
-		return stay(ctx, cmd.ErrOrStderr(), kept)
+	case l.fleet != nil:
+		return stay(ctx, cmd.ErrOrStderr(), l.fleet)
 	}
 	return nil
 }

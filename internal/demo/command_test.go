@@ -78,7 +78,7 @@ func TestCommandTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"4 requests in 2 sessions", "PREFIX_AWARE   4 ", "strategy  "} {
+	for _, want := range []string{"4 requests in 2 sessions", "PREFIX_AWARE   4 ", "strategy  ", "Advice on PREFIX_AWARE, from the 4 requests of its run", "prove nothing"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}

@@ -17,7 +17,7 @@ type Config struct {
 	// Backends is the number of engine doubles, 1–64. Default 4.
 	Backends int
 	// Requests is how many requests each strategy gets; 0 means all that a trace
-	// has. Default 400.
+	// has. Default 480.
 	Requests int
 	// Users is how many sessions run at once. Default 40.
 	Users int
@@ -36,7 +36,7 @@ type Config struct {
 // and the doubles are busy but not saturated.
 const (
 	defaultBackends = 4
-	defaultRequests = 400
+	defaultRequests = 480 // so many that advice can be given on a run
 	defaultUsers    = 40
 	defaultSpeed    = 20
 	defaultProfile  = "llama-8b-l40s"

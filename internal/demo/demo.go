@@ -22,21 +22,27 @@ type Watcher interface {
 // returns what came of each, in order. watch may be nil. The results that are
 // complete are returned along with an error.
 func Run(ctx context.Context, cfg Config, text workload.Text, watch Watcher) ([]Result, error) {
-	results, kept, err := run(ctx, cfg, text, watch, "")
-	if kept != nil {
-		_ = kept.stop() // not asked for
+	results, left, err := run(ctx, cfg, text, watch, "")
+	if left.fleet != nil {
+		_ = left.fleet.stop() // not asked for
 	}
 	return results, err
 }
 
-// run is [Run]; the fleet of the strategy keep is left running and returned.
-func run(ctx context.Context, cfg Config, text workload.Text, watch Watcher, keep string) (results []Result, kept *fleet, err error) {
+// left is what there is beside results when all strategies are through.
+type left struct {
+	fleet      *fleet      // that was to be kept, nil for none
+	experience *experience // of the strategy on which advice is given, nil where it did not get so far
+}
+
+// run is [Run]; the fleet of the strategy keep is left running.
+func run(ctx context.Context, cfg Config, text workload.Text, watch Watcher, keep string) (results []Result, l left, err error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, nil, err
+		return nil, l, err
 	}
 	text = text.Limit(cfg.Requests)
 	if err := text.Validate(); err != nil {
-		return nil, nil, err
+		return nil, l, err
 	}
 	if watch == nil {
 		watch = unwatched{}
@@ -44,22 +50,25 @@ func run(ctx context.Context, cfg Config, text workload.Text, watch Watcher, kee
 	for _, strategy := range cfg.Strategies {
 		f, err := startFleet(ctx, cfg, strategy)
 		if err != nil {
-			return results, kept, fmt.Errorf("%s: %w", strategy, err)
+			return results, l, fmt.Errorf("%s: %w", strategy, err)
 		}
 		watch.Begin(strategy, text.Requests())
 		result, err := f.measure(ctx, cfg, text, strategy, watch)
+		if strategy == cfg.advisedOn() {
+			l.experience = f.experience(cfg, strategy)
+		}
 		if strategy == keep && err == nil {
-			kept = f
+			l.fleet = f
 		} else if stopErr := f.stop(); err == nil && stopErr != nil {
 			err = stopErr
 		}
 		if err != nil {
-			return results, kept, fmt.Errorf("%s: %w", strategy, err)
+			return results, l, fmt.Errorf("%s: %w", strategy, err)
 		}
 		watch.End(result)
 		results = append(results, result)
 	}
-	return results, kept, nil
+	return results, l, nil
 }
 
 // measure plays the workload to the fleet.

@@ -7,8 +7,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/gateway"
+	"github.com/warmroute/warmroute/router"
 )
 
 // grace is how long requests may go on when the demo ends. By then there are none,
@@ -18,6 +20,8 @@ const grace = time.Second
 // front is the router of a fleet: the same object that `warmroute serve` runs.
 type front struct {
 	url, admin string
+	router     *router.Router
+	requests   *recent.Store // that ended last
 }
 
 // startFront starts a router over the engines that runs until ctx ends.
@@ -35,5 +39,7 @@ func startFront(ctx context.Context, group *errgroup.Group, urls []string, strat
 		return nil, fmt.Errorf("router: %w", err)
 	}
 	group.Go(func() error { return g.Run(ctx) })
-	return &front{url: "http://" + g.Addr().String(), admin: "http://" + g.AdminAddr().String()}, nil
+	return &front{
+		url: "http://" + g.Addr().String(), admin: "http://" + g.AdminAddr().String(), router: g.Router(), requests: g.Requests(),
+	}, nil
 }
