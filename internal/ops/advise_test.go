@@ -322,8 +322,10 @@ func anAdvice() *v1.Advice {
 			{
 				Setting: "prefix_length", Present: "1024", Advised: "4096", Verdict: "set", Reason: "4096 is the smallest that does", Change: change,
 				Points: []*v1.AdvicePoint{
-					{Value: "1024", Measure: measure(.41, 1.3, .2, 1)}, {Value: "2048", Measure: measure(.5, 1.1, .1, 31)},
-					{Value: "4096", Measure: measure(.624, .87, .01, 240)}, {Value: "65536", Measure: measure(.626, .88, 0, 9000)},
+					{Value: "1024", Measure: measure(.41, 1.3, .2, 1)},
+					{Value: "2048", Measure: measure(.5, 1.1, .1, 31)},
+					{Value: "4096", Measure: measure(.624, .87, .01, 240)},
+					{Value: "65536", Measure: measure(.626, .88, 0, 9000)},
 				},
 			},
 			{
