@@ -45,6 +45,11 @@ type Record struct {
 	Attempts int
 	// InFlight is the backend's load at the decision, this request not included.
 	InFlight int
+	// Eligible is how many backends took part in the decision, and Considered the foremost
+	// of them, the chosen one first; nil unless somebody watched decisions then. It is not
+	// changed any more.
+	Eligible   int
+	Considered []Considered
 	// PromptBlocks and MatchedBlocks are the blocks of the prompt, and those thought
 	// to be on the backend. HasPrefix is false when the prompt was too short, or of
 	// a kind that has none.

@@ -123,8 +123,10 @@ type Decision struct {
 	// InFlight, Limit and Queued are the chosen backend's load before this request:
 	// requests in flight, its threshold at that moment, and tokens to prefill.
 	InFlight, Limit, Queued int
-	// Eligible is how many backends were considered.
-	Eligible int
+	// Eligible is how many backends were considered, and Considered the foremost of them;
+	// nil while nobody watches ([Router.Watch]).
+	Eligible   int
+	Considered []feedback.Considered
 	// Alternatives are those of them that would take the request next, at most as many as
 	// were asked for.
 	Alternatives []*backends.Backend
@@ -173,6 +175,7 @@ func (d *Decision) Record(r *feedback.Record) {
 	r.Strategy, r.Reason, r.Backend, r.DecisionID, r.Why = d.Strategy, d.Reason.String(), d.Backend.ID, d.ID(), d.Explain()
 	r.Overflow, r.InFlight, r.MatchedBlocks = d.Reason.IsOverflow(), d.InFlight, d.MatchedBlocks
 	r.PromptTokens, r.PredictedCached, r.AvailableCached = d.PromptTokens, d.PredictedCached, d.AvailableCached
+	r.Eligible, r.Considered = d.Eligible, d.Considered
 }
 
 // Explain says in one line why the backend was chosen. Every decision has it in its record.

@@ -42,6 +42,8 @@ type Router struct {
 	catalog atomic.Pointer[catalog]
 	mu      sync.Mutex // serialises AddPool
 	views   sync.Pool
+	// watchers is how many want decisions to remember who took part.
+	watchers atomic.Int32
 }
 
 // New returns a router without pools.
@@ -171,6 +173,9 @@ func (r *Router) decide(v *view, req *Request) (*Decision, error) {
 		}
 		if c.candidate.member.backend.Acquire(&d.slot, req.N, limit) {
 			d.describe(v, c)
+			if r.watchers.Load() > 0 {
+				d.Considered = v.considered(c.candidate)
+			}
 			d.id = mix(r.seed + r.ids.Add(1))
 			if v.adapter {
 				d.asked.adapter = req.Model

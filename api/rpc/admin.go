@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/feedback/recent"
+	"github.com/warmroute/warmroute/kvindex/redisindex"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/proto/warmroute/v1/warmroutev1connect"
 	"github.com/warmroute/warmroute/router"
@@ -34,6 +36,9 @@ type AdminOptions struct {
 	// Requests remembers the requests that ended last, which advice rests on. Default: there is
 	// no advice.
 	Requests *recent.Store
+	// Sharing tells how far the index is shared with other routers; ok is false where it is
+	// not meant to be. Default: it is not.
+	Sharing func() (status redisindex.Status, ok bool)
 	// Settings keeps what operators change of how pools are routed, for other routers too;
 	// whoever has news of it calls [Admin.Adopt]. Default: it is kept until the process ends.
 	Settings Settings
@@ -51,6 +56,7 @@ type Admin struct {
 	registered *leases[registration]
 	history    *history
 	advisor    *advisor
+	steps      *steps
 
 	mu  sync.Mutex          // orders changes: each reads what is there, and writes it back
 	own map[string]struct{} // keys of registered backends that are in their pools; guarded by mu
@@ -79,6 +85,9 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 			return nil, func() uint64 { return 0 }, func() {}
 		}
 	}
+	if o.Sharing == nil {
+		o.Sharing = func() (redisindex.Status, bool) { return redisindex.Status{}, false }
+	}
 	if o.Registrar == nil {
 		o.Registrar = pools{}
 	}
@@ -97,18 +106,20 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 	}
 	a.advisor = newAdvisor(o.Requests, o.Logger)
 	a.registered = newLeases(0, a.expire)
-	a.history = newHistory(func() (all []*v1.PoolHits) {
+	hits := func() (all []*v1.PoolHits) {
 		for _, p := range o.Router.Pools() {
 			all = append(all, o.Hits(p.Name()))
 		}
 		return all
-	})
+	}
+	a.history, a.steps = newHistory(hits), newSteps(hits)
 	return a, nil
 }
 
 // Register adds the service to mux.
 func (a *Admin) Register(mux *http.ServeMux) {
-	mux.Handle(warmroutev1connect.NewAdminServiceHandler(a, connect.WithReadMaxBytes(maxAdminMessage), jsonCodecs()))
+	path, h := warmroutev1connect.NewAdminServiceHandler(a, connect.WithReadMaxBytes(maxAdminMessage), jsonCodecs())
+	mux.Handle(path, ownPages(h))
 }
 
 // maxAdminMessage bounds a request, in bytes.
@@ -119,6 +130,7 @@ const maxAdminMessage = 1 << 20
 func (a *Admin) Close() {
 	a.advisor.close()
 	a.history.close()
+	a.steps.close()
 	a.registered.close()
 }
 
@@ -208,6 +220,7 @@ func status(p *router.Pool, s *router.BackendStatus) *v1.Backend {
 	out := &v1.Backend{
 		Pool: p.Name(), Id: s.Backend.ID, Url: s.Backend.Address(), State: s.State.String(), Weight: s.Backend.Weight(),
 		InFlight: count(s.InFlight), Limit: count(s.Limit), QueuedTokens: count(s.Queued), PrefillRate: s.PrefillRate,
+		Silent: s.Silent, NeverConfirmed: s.Hopeless,
 	}
 	if s.Backend.Rank != backends.NoRank {
 		out.Rank = new(count(s.Backend.Rank))
@@ -258,9 +271,9 @@ func (a *Admin) GetHitReport(_ context.Context, in *v1.GetHitReportRequest) (*v1
 	}
 	then := counts{at: a.history.began}
 	if in.GetSince() != nil {
-		since := in.GetSince().AsDuration()
-		if in.GetSince().CheckValid() != nil || since < minSince || since > maxSince {
-			return nil, failure(invalid("since", "%v is not in %v..%v", since, minSince, maxSince))
+		since, err := validSince(in.GetSince())
+		if err != nil {
+			return nil, failure(err)
 		}
 		then = a.history.before(since)
 	}
@@ -271,13 +284,22 @@ func (a *Admin) GetHitReport(_ context.Context, in *v1.GetHitReportRequest) (*v1
 	return out, nil
 }
 
+// validSince checks how far back somebody asks.
+func validSince(since *durationpb.Duration) (time.Duration, error) {
+	d := since.AsDuration()
+	if since.CheckValid() != nil || d < minSince || d > maxSince {
+		return 0, invalid("since", "%v is not in %v..%v", d, minSince, maxSince)
+	}
+	return d, nil
+}
+
 // GetIndexStats implements the generated interface.
 func (a *Admin) GetIndexStats(_ context.Context, in *v1.GetIndexStatsRequest) (*v1.GetIndexStatsResponse, error) {
 	pools, err := a.pools(in.GetPool())
 	if err != nil {
 		return nil, failure(err)
 	}
-	out := new(v1.GetIndexStatsResponse)
+	out := &v1.GetIndexStatsResponse{Sharing: a.sharing()}
 	for _, p := range pools {
 		for _, s := range p.Status(time.Now()) {
 			one := &v1.IndexStats{

@@ -24,6 +24,7 @@ import (
 	"github.com/warmroute/warmroute/api/rpc"
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/kvindex/redisindex"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/proto/warmroute/v1/warmroutev1connect"
 	"github.com/warmroute/warmroute/router"
@@ -452,5 +453,107 @@ func TestSeveralPools(t *testing.T) {
 	report, err := o.GetHitReport(t.Context(), &v1.GetHitReportRequest{})
 	if err != nil || len(report.GetPools()) != 2 || report.GetPools()[1].GetPool() != "second" {
 		t.Errorf("hits: %v, %v", report, err)
+	}
+}
+
+// While decisions are watched they tell who took part, at most as many as asked for in a
+// second, and the others are counted.
+func TestWatchedDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOperator(t)
+		stream, err := o.WatchDecisions(t.Context(), &v1.WatchDecisionsRequest{PerSecond: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		synctest.Wait()
+		d := o.route(ask(chat("m", "a")))
+		o.report(answered(d.GetDecisionId()))
+		list, err := o.ListDecisions(t.Context(), &v1.ListDecisionsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := list.GetDecisions()[0]
+		if got.GetEligible() != 3 || len(got.GetCandidates()) != 3 {
+			t.Fatalf("%d of %d candidates", len(got.GetCandidates()), got.GetEligible())
+		}
+		for i, c := range got.GetCandidates() {
+			if chosen := c.GetTarget().GetBackend() == got.GetBackend(); chosen != (i == 0) || chosen != (c.GetPlace() == 1) || c.GetLimit() != 128 {
+				t.Errorf("candidate %d of a request to %s: %v", i, got.GetBackend(), c)
+			}
+		}
+		receive := func(id string, missed uint64) {
+			t.Helper()
+			if !stream.Receive() || stream.Msg().GetDecision().GetDecisionId() != id || stream.Msg().GetMissed() != missed {
+				t.Errorf("got %v, %v; want %s after %d others", stream.Msg(), stream.Err(), id, missed)
+			}
+		}
+		for _, id := range []string{"a", "b", "c", "d"} {
+			o.live <- feedback.Record{DecisionID: id, Pool: "pool"}
+		}
+		receive("a", 3) // of those the telemetry left out
+		receive("b", 0)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		o.live <- feedback.Record{DecisionID: "e", Pool: "pool"}
+		receive("e", 2)
+	})
+}
+
+func TestHitHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOperator(t)
+		time.Sleep(7 * time.Second)
+		out, err := o.GetHitHistory(t.Context(), &v1.GetHitHistoryRequest{})
+		if err != nil || len(out.GetSteps()) != 2 {
+			t.Errorf("%v, %v", out, err)
+		}
+		for _, tc := range []struct {
+			in   *v1.GetHitHistoryRequest
+			code connect.Code
+		}{
+			{&v1.GetHitHistoryRequest{Pool: "nobody"}, connect.CodeNotFound},
+			{&v1.GetHitHistoryRequest{Since: durationpb.New(time.Second)}, connect.CodeInvalidArgument},
+			{&v1.GetHitHistoryRequest{Since: durationpb.New(25 * time.Hour)}, connect.CodeInvalidArgument},
+		} {
+			if _, err := o.GetHitHistory(t.Context(), tc.in); codeOf(err) != tc.code {
+				t.Errorf("%v: %v, want %v", tc.in, err, tc.code)
+			}
+		}
+	})
+}
+
+// Of sharing only what is known is told, and nothing where the index is this router's own.
+func TestSharing(t *testing.T) {
+	o := newOperator(t)
+	stats, err := o.GetIndexStats(t.Context(), &v1.GetIndexStatsRequest{})
+	if err != nil || stats.GetSharing() != nil {
+		t.Errorf("%v, %v", stats.GetSharing(), err)
+	}
+	for _, tc := range []struct {
+		status redisindex.Status
+		want   *v1.Sharing
+	}{
+		{
+			redisindex.Status{Sharing: router.Cut, Breaker: "open", SyncAge: time.Minute, LastError: "refused", Failures: map[redisindex.Failure]uint64{redisindex.Failures()[0]: 2, redisindex.Failures()[1]: 3}},
+			&v1.Sharing{State: "cut", Breaker: "open", SyncAge: durationpb.New(time.Minute), LastError: "refused", Failures: 5},
+		},
+		{
+			redisindex.Status{Sharing: router.Fresh, Peers: 2, Breaker: "closed", SyncAge: time.Second, Lag: time.Millisecond, ClockKnown: true, Queued: 4, Published: 10, Dropped: 1, Received: 7, Restoring: 3},
+			&v1.Sharing{
+				State: "fresh", Peers: 2, Breaker: "closed", SyncAge: durationpb.New(time.Second), Lag: durationpb.New(time.Millisecond),
+				ClockOffset: durationpb.New(0), Queued: 4, Published: 11, Dropped: 1, Received: 7, Restoring: 3,
+			},
+		},
+	} {
+		admin, err := rpc.NewAdmin(rpc.AdminOptions{Router: o.router, Sharing: func() (redisindex.Status, bool) { return tc.status, true }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer admin.Close()
+		got, err := admin.GetIndexStats(t.Context(), &v1.GetIndexStatsRequest{})
+		if diff := cmp.Diff(tc.want, got.GetSharing(), protocmp.Transform()); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
 	}
 }

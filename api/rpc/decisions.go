@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -48,19 +49,46 @@ func (a *Admin) WatchDecisions(ctx context.Context, in *v1.WatchDecisionsRequest
 	}
 	records, missed, stop := a.options.Follow()
 	defer stop()
+	defer a.options.Router.Watch()()
+	if err := out.Send(nil); err != nil { // the headers, so that the reader knows that it is heard
+		return err
+	}
+	bound := pace{perSecond: int(in.GetPerSecond())}
 	for {
 		select {
 		case <-ctx.Done():
 			return failure(ctx.Err())
 		case r := <-records:
-			if !concerns(&r, in.GetPool()) {
+			if !concerns(&r, in.GetPool()) || !bound.allows(time.Now()) {
 				continue
 			}
-			if err := out.Send(&v1.WatchDecisionsResponse{Decision: record(&r), Missed: missed()}); err != nil {
+			if err := out.Send(&v1.WatchDecisionsResponse{Decision: record(&r), Missed: missed() + bound.left}); err != nil {
 				return err
 			}
+			bound.left = 0
 		}
 	}
+}
+
+// pace bounds how many of something there are in a second.
+type pace struct {
+	perSecond int // 0: any number
+	since     time.Time
+	used      int
+	left      uint64 // left out since the last one that was allowed
+}
+
+// allows reports whether one more may come now, and counts it, or what is left out.
+func (p *pace) allows(now time.Time) bool {
+	if now.Sub(p.since) >= time.Second {
+		p.since, p.used = now, 0
+	}
+	if p.perSecond > 0 && p.used >= p.perSecond {
+		p.left++
+		return false
+	}
+	p.used++
+	return true
 }
 
 // concerns reports whether a record is of a decision in a pool, or in any.
@@ -75,10 +103,26 @@ func record(r *feedback.Record) *v1.DecisionRecord {
 		Route: r.Route, Dialect: r.Dialect, Status: count(r.Status), Result: r.Result.String(),
 		Pool: r.Pool, Model: r.Model, Backend: r.Backend, Strategy: r.Strategy, Reason: r.Reason, Explanation: r.Why,
 		Attempts: count(r.Attempts), EstimatedPromptTokens: count(r.PromptTokens), PredictedCachedTokens: count(r.PredictedCached),
-		Usage: reported(r.Usage),
+		Usage: reported(r.Usage), AvailableCachedTokens: count(r.AvailableCached), Overflow: r.Overflow, Eligible: count(r.Eligible),
+	}
+	for i := range r.Considered {
+		out.Candidates = append(out.Candidates, considered(&r.Considered[i]))
 	}
 	if r.TTFT > 0 {
 		out.Ttft = durationpb.New(r.TTFT)
+	}
+	return out
+}
+
+// considered describes a backend that took part in a decision.
+func considered(c *feedback.Considered) *v1.Candidate {
+	out := &v1.Candidate{
+		Target:        &v1.Target{Backend: c.Backend},
+		MatchedBlocks: count(c.MatchedBlocks), MatchedTokens: count(c.MatchedTokens), PredictedCachedTokens: count(c.PredictedCached),
+		QueuedTokens: count(c.Queued), InFlight: count(c.InFlight), Limit: count(c.Limit), Full: c.Full, Cost: c.Cost,
+	}
+	if c.Chosen {
+		out.Place = 1
 	}
 	return out
 }

@@ -43,6 +43,7 @@ func newOperators(o Options, g *Gateway) (*rpc.Admin, error) {
 		Requests: g.lately,
 
 		Registrar: registrar{g},
+		Sharing:   g.sharing,
 	}
 	if g.shared == nil {
 		return rpc.NewAdmin(options)

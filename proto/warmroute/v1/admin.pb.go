@@ -148,9 +148,13 @@ type Backend struct {
 	// The requests that wait in its engine, as last scraped. Absent when it does not say.
 	EngineWaiting *uint32 `protobuf:"varint,15,opt,name=engine_waiting,json=engineWaiting,proto3,oneof" json:"engine_waiting,omitempty"`
 	// The share of its engine's KV cache that is in use, 0–1, as last scraped. Absent when it does not say.
-	KvUsage       *float64 `protobuf:"fixed64,16,opt,name=kv_usage,json=kvUsage,proto3,oneof" json:"kv_usage,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	KvUsage *float64 `protobuf:"fixed64,16,opt,name=kv_usage,json=kvUsage,proto3,oneof" json:"kv_usage,omitempty"`
+	// Whether its answers report no cached tokens, so that predictions cannot be checked.
+	Silent bool `protobuf:"varint,17,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Whether it has had every chance to confirm a predicted hit and never did.
+	NeverConfirmed bool `protobuf:"varint,18,opt,name=never_confirmed,json=neverConfirmed,proto3" json:"never_confirmed,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Backend) Reset() {
@@ -293,6 +297,20 @@ func (x *Backend) GetKvUsage() float64 {
 		return *x.KvUsage
 	}
 	return 0
+}
+
+func (x *Backend) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
+func (x *Backend) GetNeverConfirmed() bool {
+	if x != nil {
+		return x.NeverConfirmed
+	}
+	return false
 }
 
 // RegisterBackendRequest describes a backend.
@@ -1458,6 +1476,172 @@ func (x *Hits) GetUnreportedTokens() uint64 {
 	return 0
 }
 
+// GetHitHistoryRequest asks what became of prompt tokens, step by step.
+type GetHitHistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// How far back, 1 min–24 h; 0 means 15 min.
+	Since         *durationpb.Duration `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHitHistoryRequest) Reset() {
+	*x = GetHitHistoryRequest{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHitHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHitHistoryRequest) ProtoMessage() {}
+
+func (x *GetHitHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHitHistoryRequest.ProtoReflect.Descriptor instead.
+func (*GetHitHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetHitHistoryRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *GetHitHistoryRequest) GetSince() *durationpb.Duration {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// GetHitHistoryResponse says where prompt tokens went, step by step.
+type GetHitHistoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The steps, the oldest first and without a gap: of 5 s where at most 15 min were asked for, of a minute where at
+	// most 4 h were, else of 5 min. The last one may be shorter.
+	Steps         []*HitStep `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHitHistoryResponse) Reset() {
+	*x = GetHitHistoryResponse{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHitHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHitHistoryResponse) ProtoMessage() {}
+
+func (x *GetHitHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHitHistoryResponse.ProtoReflect.Descriptor instead.
+func (*GetHitHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GetHitHistoryResponse) GetSteps() []*HitStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// HitStep is what became of the prompt tokens that were answered in one step of time.
+type HitStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it began.
+	From *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// When it ended.
+	To *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// What became of them.
+	Hits          *Hits `protobuf:"bytes,3,opt,name=hits,proto3" json:"hits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HitStep) Reset() {
+	*x = HitStep{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HitStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HitStep) ProtoMessage() {}
+
+func (x *HitStep) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HitStep.ProtoReflect.Descriptor instead.
+func (*HitStep) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *HitStep) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *HitStep) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *HitStep) GetHits() *Hits {
+	if x != nil {
+		return x.Hits
+	}
+	return nil
+}
+
 // GetIndexStatsRequest asks what the index holds.
 type GetIndexStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1469,7 +1653,7 @@ type GetIndexStatsRequest struct {
 
 func (x *GetIndexStatsRequest) Reset() {
 	*x = GetIndexStatsRequest{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[22]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1665,7 @@ func (x *GetIndexStatsRequest) String() string {
 func (*GetIndexStatsRequest) ProtoMessage() {}
 
 func (x *GetIndexStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[22]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1678,7 @@ func (x *GetIndexStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexStatsRequest) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetIndexStatsRequest) GetPool() string {
@@ -1508,14 +1692,16 @@ func (x *GetIndexStatsRequest) GetPool() string {
 type GetIndexStatsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The backends by pool and id.
-	Backends      []*IndexStats `protobuf:"bytes,1,rep,name=backends,proto3" json:"backends,omitempty"`
+	Backends []*IndexStats `protobuf:"bytes,1,rep,name=backends,proto3" json:"backends,omitempty"`
+	// How far the index is shared with other routers. Absent where it is not meant to be.
+	Sharing       *Sharing `protobuf:"bytes,2,opt,name=sharing,proto3" json:"sharing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetIndexStatsResponse) Reset() {
 	*x = GetIndexStatsResponse{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[23]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1713,7 @@ func (x *GetIndexStatsResponse) String() string {
 func (*GetIndexStatsResponse) ProtoMessage() {}
 
 func (x *GetIndexStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[23]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,12 +1726,19 @@ func (x *GetIndexStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexStatsResponse) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetIndexStatsResponse) GetBackends() []*IndexStats {
 	if x != nil {
 		return x.Backends
+	}
+	return nil
+}
+
+func (x *GetIndexStatsResponse) GetSharing() *Sharing {
+	if x != nil {
+		return x.Sharing
 	}
 	return nil
 }
@@ -1573,7 +1766,7 @@ type IndexStats struct {
 
 func (x *IndexStats) Reset() {
 	*x = IndexStats{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[24]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1778,7 @@ func (x *IndexStats) String() string {
 func (*IndexStats) ProtoMessage() {}
 
 func (x *IndexStats) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[24]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1791,7 @@ func (x *IndexStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexStats.ProtoReflect.Descriptor instead.
 func (*IndexStats) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *IndexStats) GetPool() string {
@@ -1650,6 +1843,160 @@ func (x *IndexStats) GetHorizon() *timestamppb.Timestamp {
 	return nil
 }
 
+// Sharing is how far routers share their index through Redis at a moment.
+type Sharing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// fresh; cut: the other routers are not heard now; alone: they never were.
+	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// How many other routers are heard.
+	Peers uint32 `protobuf:"varint,2,opt,name=peers,proto3" json:"peers,omitempty"`
+	// closed, half-open or open: while it is open, Redis is not asked.
+	Breaker string `protobuf:"bytes,3,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	// The time since something that this router wrote last came back to it, or since its start.
+	SyncAge *durationpb.Duration `protobuf:"bytes,4,opt,name=sync_age,json=syncAge,proto3" json:"sync_age,omitempty"`
+	// How long the last of that took from the server to this router. Absent before any.
+	Lag *durationpb.Duration `protobuf:"bytes,5,opt,name=lag,proto3" json:"lag,omitempty"`
+	// What the server's clock is ahead of this router's. Absent before they were compared.
+	ClockOffset *durationpb.Duration `protobuf:"bytes,6,opt,name=clock_offset,json=clockOffset,proto3" json:"clock_offset,omitempty"`
+	// Uses of prompts that wait to be written.
+	Queued uint64 `protobuf:"varint,7,opt,name=queued,proto3" json:"queued,omitempty"`
+	// Uses of prompts that this router had to tell, since its start.
+	Published uint64 `protobuf:"varint,8,opt,name=published,proto3" json:"published,omitempty"`
+	// Those of them that did not fit into the queue.
+	Dropped uint64 `protobuf:"varint,9,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// Uses of prompts that other routers told and this one took in, since its start.
+	Received uint64 `protobuf:"varint,10,opt,name=received,proto3" json:"received,omitempty"`
+	// Backends whose part of the index is still to be read from Redis, or written again.
+	Restoring uint32 `protobuf:"varint,11,opt,name=restoring,proto3" json:"restoring,omitempty"`
+	// Commands that failed, since the router's start.
+	Failures uint64 `protobuf:"varint,12,opt,name=failures,proto3" json:"failures,omitempty"`
+	// The last failure. Empty when there was none.
+	LastError     string `protobuf:"bytes,13,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sharing) Reset() {
+	*x = Sharing{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sharing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sharing) ProtoMessage() {}
+
+func (x *Sharing) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sharing.ProtoReflect.Descriptor instead.
+func (*Sharing) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Sharing) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Sharing) GetPeers() uint32 {
+	if x != nil {
+		return x.Peers
+	}
+	return 0
+}
+
+func (x *Sharing) GetBreaker() string {
+	if x != nil {
+		return x.Breaker
+	}
+	return ""
+}
+
+func (x *Sharing) GetSyncAge() *durationpb.Duration {
+	if x != nil {
+		return x.SyncAge
+	}
+	return nil
+}
+
+func (x *Sharing) GetLag() *durationpb.Duration {
+	if x != nil {
+		return x.Lag
+	}
+	return nil
+}
+
+func (x *Sharing) GetClockOffset() *durationpb.Duration {
+	if x != nil {
+		return x.ClockOffset
+	}
+	return nil
+}
+
+func (x *Sharing) GetQueued() uint64 {
+	if x != nil {
+		return x.Queued
+	}
+	return 0
+}
+
+func (x *Sharing) GetPublished() uint64 {
+	if x != nil {
+		return x.Published
+	}
+	return 0
+}
+
+func (x *Sharing) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *Sharing) GetReceived() uint64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *Sharing) GetRestoring() uint32 {
+	if x != nil {
+		return x.Restoring
+	}
+	return 0
+}
+
+func (x *Sharing) GetFailures() uint64 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *Sharing) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
 // ListDecisionsRequest asks for decisions.
 type ListDecisionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1663,7 +2010,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[25]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +2022,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[25]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +2035,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListDecisionsRequest) GetLimit() uint32 {
@@ -1716,7 +2063,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[26]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +2075,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[26]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +2088,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*DecisionRecord {
@@ -1755,14 +2102,16 @@ func (x *ListDecisionsResponse) GetDecisions() []*DecisionRecord {
 type WatchDecisionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only those of this pool. Empty: of all pools.
-	Pool          string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// At most so many in a second; the others are left out and counted. 0: all.
+	PerSecond     uint32 `protobuf:"varint,2,opt,name=per_second,json=perSecond,proto3" json:"per_second,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchDecisionsRequest) Reset() {
 	*x = WatchDecisionsRequest{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[27]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +2123,7 @@ func (x *WatchDecisionsRequest) String() string {
 func (*WatchDecisionsRequest) ProtoMessage() {}
 
 func (x *WatchDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[27]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +2136,7 @@ func (x *WatchDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*WatchDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WatchDecisionsRequest) GetPool() string {
@@ -1797,12 +2146,19 @@ func (x *WatchDecisionsRequest) GetPool() string {
 	return ""
 }
 
+func (x *WatchDecisionsRequest) GetPerSecond() uint32 {
+	if x != nil {
+		return x.PerSecond
+	}
+	return 0
+}
+
 // WatchDecisionsResponse is one decision.
 type WatchDecisionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The decision.
 	Decision *DecisionRecord `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	// How many decisions were left out since the last one, because the reader was too slow.
+	// How many decisions were left out since the last one, because the reader was too slow or wants no more.
 	Missed        uint64 `protobuf:"varint,2,opt,name=missed,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1810,7 +2166,7 @@ type WatchDecisionsResponse struct {
 
 func (x *WatchDecisionsResponse) Reset() {
 	*x = WatchDecisionsResponse{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[28]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +2178,7 @@ func (x *WatchDecisionsResponse) String() string {
 func (*WatchDecisionsResponse) ProtoMessage() {}
 
 func (x *WatchDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[28]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +2191,7 @@ func (x *WatchDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*WatchDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchDecisionsResponse) GetDecision() *DecisionRecord {
@@ -1892,14 +2248,24 @@ type DecisionRecord struct {
 	// What was predicted to be cached, in tokens.
 	PredictedCachedTokens uint32 `protobuf:"varint,18,opt,name=predicted_cached_tokens,json=predictedCachedTokens,proto3" json:"predicted_cached_tokens,omitempty"`
 	// What the engine reported.
-	Usage         *Usage `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *Usage `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
+	// What was thought cached on the best eligible backend, in tokens.
+	AvailableCachedTokens uint32 `protobuf:"varint,20,opt,name=available_cached_tokens,json=availableCachedTokens,proto3" json:"available_cached_tokens,omitempty"`
+	// Whether a better backend was full.
+	Overflow bool `protobuf:"varint,21,opt,name=overflow,proto3" json:"overflow,omitempty"`
+	// How many backends took part in the decision.
+	Eligible uint32 `protobuf:"varint,22,opt,name=eligible,proto3" json:"eligible,omitempty"`
+	// The foremost of them, at most 8: the chosen one, then those that held most, of equal ones the cheapest first. Empty
+	// for decisions that were made while nobody called WatchDecisions. Of their targets only the id is set; place is 1 for
+	// the chosen one, and 0 for the others.
+	Candidates    []*Candidate `protobuf:"bytes,23,rep,name=candidates,proto3" json:"candidates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DecisionRecord) Reset() {
 	*x = DecisionRecord{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[29]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2277,7 @@ func (x *DecisionRecord) String() string {
 func (*DecisionRecord) ProtoMessage() {}
 
 func (x *DecisionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[29]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2290,7 @@ func (x *DecisionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionRecord.ProtoReflect.Descriptor instead.
 func (*DecisionRecord) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DecisionRecord) GetDecisionId() string {
@@ -2060,6 +2426,34 @@ func (x *DecisionRecord) GetUsage() *Usage {
 	return nil
 }
 
+func (x *DecisionRecord) GetAvailableCachedTokens() uint32 {
+	if x != nil {
+		return x.AvailableCachedTokens
+	}
+	return 0
+}
+
+func (x *DecisionRecord) GetOverflow() bool {
+	if x != nil {
+		return x.Overflow
+	}
+	return false
+}
+
+func (x *DecisionRecord) GetEligible() uint32 {
+	if x != nil {
+		return x.Eligible
+	}
+	return 0
+}
+
+func (x *DecisionRecord) GetCandidates() []*Candidate {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
 // GetAdviceRequest asks for advice on a pool.
 type GetAdviceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2073,7 +2467,7 @@ type GetAdviceRequest struct {
 
 func (x *GetAdviceRequest) Reset() {
 	*x = GetAdviceRequest{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[30]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2479,7 @@ func (x *GetAdviceRequest) String() string {
 func (*GetAdviceRequest) ProtoMessage() {}
 
 func (x *GetAdviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[30]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2492,7 @@ func (x *GetAdviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAdviceRequest.ProtoReflect.Descriptor instead.
 func (*GetAdviceRequest) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetAdviceRequest) GetPool() string {
@@ -2128,7 +2522,7 @@ type GetAdviceResponse struct {
 
 func (x *GetAdviceResponse) Reset() {
 	*x = GetAdviceResponse{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[31]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2534,7 @@ func (x *GetAdviceResponse) String() string {
 func (*GetAdviceResponse) ProtoMessage() {}
 
 func (x *GetAdviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[31]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2547,7 @@ func (x *GetAdviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAdviceResponse.ProtoReflect.Descriptor instead.
 func (*GetAdviceResponse) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetAdviceResponse) GetAdvice() *Advice {
@@ -2183,7 +2577,7 @@ type AdviceProgress struct {
 
 func (x *AdviceProgress) Reset() {
 	*x = AdviceProgress{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[32]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2589,7 @@ func (x *AdviceProgress) String() string {
 func (*AdviceProgress) ProtoMessage() {}
 
 func (x *AdviceProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[32]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2602,7 @@ func (x *AdviceProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdviceProgress.ProtoReflect.Descriptor instead.
 func (*AdviceProgress) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AdviceProgress) GetThrough() uint32 {
@@ -2259,7 +2653,7 @@ type Advice struct {
 
 func (x *Advice) Reset() {
 	*x = Advice{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[33]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2665,7 @@ func (x *Advice) String() string {
 func (*Advice) ProtoMessage() {}
 
 func (x *Advice) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[33]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2678,7 @@ func (x *Advice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Advice.ProtoReflect.Descriptor instead.
 func (*Advice) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Advice) GetPool() string {
@@ -2400,7 +2794,7 @@ type AdviceEvidence struct {
 
 func (x *AdviceEvidence) Reset() {
 	*x = AdviceEvidence{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[34]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2806,7 @@ func (x *AdviceEvidence) String() string {
 func (*AdviceEvidence) ProtoMessage() {}
 
 func (x *AdviceEvidence) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[34]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2819,7 @@ func (x *AdviceEvidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdviceEvidence.ProtoReflect.Descriptor instead.
 func (*AdviceEvidence) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AdviceEvidence) GetRequests() uint32 {
@@ -2523,7 +2917,7 @@ type AdviceMeasure struct {
 
 func (x *AdviceMeasure) Reset() {
 	*x = AdviceMeasure{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[35]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2929,7 @@ func (x *AdviceMeasure) String() string {
 func (*AdviceMeasure) ProtoMessage() {}
 
 func (x *AdviceMeasure) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[35]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2942,7 @@ func (x *AdviceMeasure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdviceMeasure.ProtoReflect.Descriptor instead.
 func (*AdviceMeasure) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AdviceMeasure) GetHitRate() float64 {
@@ -2622,7 +3016,7 @@ type AdviceInterval struct {
 
 func (x *AdviceInterval) Reset() {
 	*x = AdviceInterval{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[36]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2634,7 +3028,7 @@ func (x *AdviceInterval) String() string {
 func (*AdviceInterval) ProtoMessage() {}
 
 func (x *AdviceInterval) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[36]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2647,7 +3041,7 @@ func (x *AdviceInterval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdviceInterval.ProtoReflect.Descriptor instead.
 func (*AdviceInterval) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AdviceInterval) GetEstimate() float64 {
@@ -2684,7 +3078,7 @@ type AdviceChange struct {
 
 func (x *AdviceChange) Reset() {
 	*x = AdviceChange{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[37]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +3090,7 @@ func (x *AdviceChange) String() string {
 func (*AdviceChange) ProtoMessage() {}
 
 func (x *AdviceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[37]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +3103,7 @@ func (x *AdviceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdviceChange.ProtoReflect.Descriptor instead.
 func (*AdviceChange) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AdviceChange) GetHitRate() *AdviceInterval {
@@ -2752,7 +3146,7 @@ type AdviceCurve struct {
 
 func (x *AdviceCurve) Reset() {
 	*x = AdviceCurve{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[38]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +3158,7 @@ func (x *AdviceCurve) String() string {
 func (*AdviceCurve) ProtoMessage() {}
 
 func (x *AdviceCurve) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[38]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +3171,7 @@ func (x *AdviceCurve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdviceCurve.ProtoReflect.Descriptor instead.
 func (*AdviceCurve) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AdviceCurve) GetSetting() string {
@@ -2844,7 +3238,7 @@ type AdvicePoint struct {
 
 func (x *AdvicePoint) Reset() {
 	*x = AdvicePoint{}
-	mi := &file_warmroute_v1_admin_proto_msgTypes[39]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2856,7 +3250,7 @@ func (x *AdvicePoint) String() string {
 func (*AdvicePoint) ProtoMessage() {}
 
 func (x *AdvicePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_warmroute_v1_admin_proto_msgTypes[39]
+	mi := &file_warmroute_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2869,7 +3263,7 @@ func (x *AdvicePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvicePoint.ProtoReflect.Descriptor instead.
 func (*AdvicePoint) Descriptor() ([]byte, []int) {
-	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AdvicePoint) GetValue() string {
@@ -2901,7 +3295,7 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\x13ListBackendsRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\"I\n" +
 	"\x14ListBackendsResponse\x121\n" +
-	"\bbackends\x18\x01 \x03(\v2\x15.warmroute.v1.BackendR\bbackends\"\xb0\x04\n" +
+	"\bbackends\x18\x01 \x03(\v2\x15.warmroute.v1.BackendR\bbackends\"\xf1\x04\n" +
 	"\aBackend\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x10\n" +
@@ -2921,7 +3315,9 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\x0elease_deadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\rleaseDeadline\x12*\n" +
 	"\x0eengine_running\x18\x0e \x01(\rH\x01R\rengineRunning\x88\x01\x01\x12*\n" +
 	"\x0eengine_waiting\x18\x0f \x01(\rH\x02R\rengineWaiting\x88\x01\x01\x12\x1e\n" +
-	"\bkv_usage\x18\x10 \x01(\x01H\x03R\akvUsage\x88\x01\x01B\a\n" +
+	"\bkv_usage\x18\x10 \x01(\x01H\x03R\akvUsage\x88\x01\x01\x12\x16\n" +
+	"\x06silent\x18\x11 \x01(\bR\x06silent\x12'\n" +
+	"\x0fnever_confirmed\x18\x12 \x01(\bR\x0eneverConfirmedB\a\n" +
 	"\x05_rankB\x11\n" +
 	"\x0f_engine_runningB\x11\n" +
 	"\x0f_engine_waitingB\v\n" +
@@ -3002,11 +3398,21 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\x1alost_to_load_choice_tokens\x18\t \x01(\x04R\x16lostToLoadChoiceTokens\x12:\n" +
 	"\x1alost_to_stale_index_tokens\x18\n" +
 	" \x01(\x04R\x16lostToStaleIndexTokens\x12+\n" +
-	"\x11unreported_tokens\x18\v \x01(\x04R\x10unreportedTokens\"*\n" +
+	"\x11unreported_tokens\x18\v \x01(\x04R\x10unreportedTokens\"[\n" +
+	"\x14GetHitHistoryRequest\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12/\n" +
+	"\x05since\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05since\"D\n" +
+	"\x15GetHitHistoryResponse\x12+\n" +
+	"\x05steps\x18\x01 \x03(\v2\x15.warmroute.v1.HitStepR\x05steps\"\x8d\x01\n" +
+	"\aHitStep\x12.\n" +
+	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12&\n" +
+	"\x04hits\x18\x03 \x01(\v2\x12.warmroute.v1.HitsR\x04hits\"*\n" +
 	"\x14GetIndexStatsRequest\x12\x12\n" +
-	"\x04pool\x18\x01 \x01(\tR\x04pool\"M\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\"~\n" +
 	"\x15GetIndexStatsResponse\x124\n" +
-	"\bbackends\x18\x01 \x03(\v2\x18.warmroute.v1.IndexStatsR\bbackends\"\xdf\x01\n" +
+	"\bbackends\x18\x01 \x03(\v2\x18.warmroute.v1.IndexStatsR\bbackends\x12/\n" +
+	"\asharing\x18\x02 \x01(\v2\x15.warmroute.v1.SharingR\asharing\"\xdf\x01\n" +
 	"\n" +
 	"IndexStats\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x18\n" +
@@ -3016,17 +3422,35 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\aevicted\x18\x05 \x01(\x04R\aevicted\x12\x1f\n" +
 	"\vblock_bytes\x18\x06 \x01(\rR\n" +
 	"blockBytes\x124\n" +
-	"\ahorizon\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\ahorizon\"@\n" +
+	"\ahorizon\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\ahorizon\"\xb5\x03\n" +
+	"\aSharing\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
+	"\x05peers\x18\x02 \x01(\rR\x05peers\x12\x18\n" +
+	"\abreaker\x18\x03 \x01(\tR\abreaker\x124\n" +
+	"\bsync_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\asyncAge\x12+\n" +
+	"\x03lag\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x03lag\x12<\n" +
+	"\fclock_offset\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vclockOffset\x12\x16\n" +
+	"\x06queued\x18\a \x01(\x04R\x06queued\x12\x1c\n" +
+	"\tpublished\x18\b \x01(\x04R\tpublished\x12\x18\n" +
+	"\adropped\x18\t \x01(\x04R\adropped\x12\x1a\n" +
+	"\breceived\x18\n" +
+	" \x01(\x04R\breceived\x12\x1c\n" +
+	"\trestoring\x18\v \x01(\rR\trestoring\x12\x1a\n" +
+	"\bfailures\x18\f \x01(\x04R\bfailures\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\r \x01(\tR\tlastError\"@\n" +
 	"\x14ListDecisionsRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\"S\n" +
 	"\x15ListDecisionsResponse\x12:\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x1c.warmroute.v1.DecisionRecordR\tdecisions\"+\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x1c.warmroute.v1.DecisionRecordR\tdecisions\"J\n" +
 	"\x15WatchDecisionsRequest\x12\x12\n" +
-	"\x04pool\x18\x01 \x01(\tR\x04pool\"j\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
+	"\n" +
+	"per_second\x18\x02 \x01(\rR\tperSecond\"j\n" +
 	"\x16WatchDecisionsResponse\x128\n" +
 	"\bdecision\x18\x01 \x01(\v2\x1c.warmroute.v1.DecisionRecordR\bdecision\x12\x16\n" +
-	"\x06missed\x18\x02 \x01(\x04R\x06missed\"\x99\x05\n" +
+	"\x06missed\x18\x02 \x01(\x04R\x06missed\"\xc2\x06\n" +
 	"\x0eDecisionRecord\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x12\x1d\n" +
@@ -3049,7 +3473,13 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\battempts\x18\x10 \x01(\rR\battempts\x126\n" +
 	"\x17estimated_prompt_tokens\x18\x11 \x01(\rR\x15estimatedPromptTokens\x126\n" +
 	"\x17predicted_cached_tokens\x18\x12 \x01(\rR\x15predictedCachedTokens\x12)\n" +
-	"\x05usage\x18\x13 \x01(\v2\x13.warmroute.v1.UsageR\x05usage\"U\n" +
+	"\x05usage\x18\x13 \x01(\v2\x13.warmroute.v1.UsageR\x05usage\x126\n" +
+	"\x17available_cached_tokens\x18\x14 \x01(\rR\x15availableCachedTokens\x12\x1a\n" +
+	"\boverflow\x18\x15 \x01(\bR\boverflow\x12\x1a\n" +
+	"\beligible\x18\x16 \x01(\rR\beligible\x127\n" +
+	"\n" +
+	"candidates\x18\x17 \x03(\v2\x17.warmroute.v1.CandidateR\n" +
+	"candidates\"U\n" +
 	"\x10GetAdviceRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12-\n" +
 	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"{\n" +
@@ -3114,7 +3544,7 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\vAdvicePoint\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x125\n" +
 	"\ameasure\x18\x02 \x01(\v2\x1b.warmroute.v1.AdviceMeasureR\ameasure\x122\n" +
-	"\x06change\x18\x03 \x01(\v2\x1a.warmroute.v1.AdviceChangeR\x06change2\xfb\b\n" +
+	"\x06change\x18\x03 \x01(\v2\x1a.warmroute.v1.AdviceChangeR\x06change2\xda\t\n" +
 	"\fAdminService\x12Z\n" +
 	"\fListBackends\x12!.warmroute.v1.ListBackendsRequest\x1a\".warmroute.v1.ListBackendsResponse\"\x03\x90\x02\x01\x12^\n" +
 	"\x0fRegisterBackend\x12$.warmroute.v1.RegisterBackendRequest\x1a%.warmroute.v1.RegisterBackendResponse\x12d\n" +
@@ -3124,6 +3554,7 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\x10GetRoutingConfig\x12%.warmroute.v1.GetRoutingConfigRequest\x1a&.warmroute.v1.GetRoutingConfigResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\x10SetRoutingConfig\x12%.warmroute.v1.SetRoutingConfigRequest\x1a&.warmroute.v1.SetRoutingConfigResponse\x12Z\n" +
 	"\fGetHitReport\x12!.warmroute.v1.GetHitReportRequest\x1a\".warmroute.v1.GetHitReportResponse\"\x03\x90\x02\x01\x12]\n" +
+	"\rGetHitHistory\x12\".warmroute.v1.GetHitHistoryRequest\x1a#.warmroute.v1.GetHitHistoryResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\rGetIndexStats\x12\".warmroute.v1.GetIndexStatsRequest\x1a#.warmroute.v1.GetIndexStatsResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\rListDecisions\x12\".warmroute.v1.ListDecisionsRequest\x1a#.warmroute.v1.ListDecisionsResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\x0eWatchDecisions\x12#.warmroute.v1.WatchDecisionsRequest\x1a$.warmroute.v1.WatchDecisionsResponse0\x01\x12Q\n" +
@@ -3141,7 +3572,7 @@ func file_warmroute_v1_admin_proto_rawDescGZIP() []byte {
 	return file_warmroute_v1_admin_proto_rawDescData
 }
 
-var file_warmroute_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_warmroute_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_warmroute_v1_admin_proto_goTypes = []any{
 	(*ListBackendsRequest)(nil),       // 0: warmroute.v1.ListBackendsRequest
 	(*ListBackendsResponse)(nil),      // 1: warmroute.v1.ListBackendsResponse
@@ -3165,106 +3596,123 @@ var file_warmroute_v1_admin_proto_goTypes = []any{
 	(*PoolHits)(nil),                  // 19: warmroute.v1.PoolHits
 	(*BackendHits)(nil),               // 20: warmroute.v1.BackendHits
 	(*Hits)(nil),                      // 21: warmroute.v1.Hits
-	(*GetIndexStatsRequest)(nil),      // 22: warmroute.v1.GetIndexStatsRequest
-	(*GetIndexStatsResponse)(nil),     // 23: warmroute.v1.GetIndexStatsResponse
-	(*IndexStats)(nil),                // 24: warmroute.v1.IndexStats
-	(*ListDecisionsRequest)(nil),      // 25: warmroute.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),     // 26: warmroute.v1.ListDecisionsResponse
-	(*WatchDecisionsRequest)(nil),     // 27: warmroute.v1.WatchDecisionsRequest
-	(*WatchDecisionsResponse)(nil),    // 28: warmroute.v1.WatchDecisionsResponse
-	(*DecisionRecord)(nil),            // 29: warmroute.v1.DecisionRecord
-	(*GetAdviceRequest)(nil),          // 30: warmroute.v1.GetAdviceRequest
-	(*GetAdviceResponse)(nil),         // 31: warmroute.v1.GetAdviceResponse
-	(*AdviceProgress)(nil),            // 32: warmroute.v1.AdviceProgress
-	(*Advice)(nil),                    // 33: warmroute.v1.Advice
-	(*AdviceEvidence)(nil),            // 34: warmroute.v1.AdviceEvidence
-	(*AdviceMeasure)(nil),             // 35: warmroute.v1.AdviceMeasure
-	(*AdviceInterval)(nil),            // 36: warmroute.v1.AdviceInterval
-	(*AdviceChange)(nil),              // 37: warmroute.v1.AdviceChange
-	(*AdviceCurve)(nil),               // 38: warmroute.v1.AdviceCurve
-	(*AdvicePoint)(nil),               // 39: warmroute.v1.AdvicePoint
-	(*timestamppb.Timestamp)(nil),     // 40: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 41: google.protobuf.Duration
-	(*Usage)(nil),                     // 42: warmroute.v1.Usage
+	(*GetHitHistoryRequest)(nil),      // 22: warmroute.v1.GetHitHistoryRequest
+	(*GetHitHistoryResponse)(nil),     // 23: warmroute.v1.GetHitHistoryResponse
+	(*HitStep)(nil),                   // 24: warmroute.v1.HitStep
+	(*GetIndexStatsRequest)(nil),      // 25: warmroute.v1.GetIndexStatsRequest
+	(*GetIndexStatsResponse)(nil),     // 26: warmroute.v1.GetIndexStatsResponse
+	(*IndexStats)(nil),                // 27: warmroute.v1.IndexStats
+	(*Sharing)(nil),                   // 28: warmroute.v1.Sharing
+	(*ListDecisionsRequest)(nil),      // 29: warmroute.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),     // 30: warmroute.v1.ListDecisionsResponse
+	(*WatchDecisionsRequest)(nil),     // 31: warmroute.v1.WatchDecisionsRequest
+	(*WatchDecisionsResponse)(nil),    // 32: warmroute.v1.WatchDecisionsResponse
+	(*DecisionRecord)(nil),            // 33: warmroute.v1.DecisionRecord
+	(*GetAdviceRequest)(nil),          // 34: warmroute.v1.GetAdviceRequest
+	(*GetAdviceResponse)(nil),         // 35: warmroute.v1.GetAdviceResponse
+	(*AdviceProgress)(nil),            // 36: warmroute.v1.AdviceProgress
+	(*Advice)(nil),                    // 37: warmroute.v1.Advice
+	(*AdviceEvidence)(nil),            // 38: warmroute.v1.AdviceEvidence
+	(*AdviceMeasure)(nil),             // 39: warmroute.v1.AdviceMeasure
+	(*AdviceInterval)(nil),            // 40: warmroute.v1.AdviceInterval
+	(*AdviceChange)(nil),              // 41: warmroute.v1.AdviceChange
+	(*AdviceCurve)(nil),               // 42: warmroute.v1.AdviceCurve
+	(*AdvicePoint)(nil),               // 43: warmroute.v1.AdvicePoint
+	(*timestamppb.Timestamp)(nil),     // 44: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 45: google.protobuf.Duration
+	(*Usage)(nil),                     // 46: warmroute.v1.Usage
+	(*Candidate)(nil),                 // 47: warmroute.v1.Candidate
 }
 var file_warmroute_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: warmroute.v1.ListBackendsResponse.backends:type_name -> warmroute.v1.Backend
-	40, // 1: warmroute.v1.Backend.lease_deadline:type_name -> google.protobuf.Timestamp
-	41, // 2: warmroute.v1.RegisterBackendRequest.lease:type_name -> google.protobuf.Duration
-	40, // 3: warmroute.v1.RegisterBackendResponse.lease_deadline:type_name -> google.protobuf.Timestamp
+	44, // 1: warmroute.v1.Backend.lease_deadline:type_name -> google.protobuf.Timestamp
+	45, // 2: warmroute.v1.RegisterBackendRequest.lease:type_name -> google.protobuf.Duration
+	44, // 3: warmroute.v1.RegisterBackendResponse.lease_deadline:type_name -> google.protobuf.Timestamp
 	11, // 4: warmroute.v1.PoolRouting.config:type_name -> warmroute.v1.RoutingConfig
 	11, // 5: warmroute.v1.PoolRouting.changed:type_name -> warmroute.v1.RoutingConfig
 	12, // 6: warmroute.v1.GetRoutingConfigResponse.pools:type_name -> warmroute.v1.PoolRouting
 	11, // 7: warmroute.v1.SetRoutingConfigRequest.config:type_name -> warmroute.v1.RoutingConfig
 	11, // 8: warmroute.v1.SetRoutingConfigResponse.before:type_name -> warmroute.v1.RoutingConfig
 	11, // 9: warmroute.v1.SetRoutingConfigResponse.config:type_name -> warmroute.v1.RoutingConfig
-	41, // 10: warmroute.v1.GetHitReportRequest.since:type_name -> google.protobuf.Duration
+	45, // 10: warmroute.v1.GetHitReportRequest.since:type_name -> google.protobuf.Duration
 	19, // 11: warmroute.v1.GetHitReportResponse.pools:type_name -> warmroute.v1.PoolHits
-	40, // 12: warmroute.v1.GetHitReportResponse.from:type_name -> google.protobuf.Timestamp
+	44, // 12: warmroute.v1.GetHitReportResponse.from:type_name -> google.protobuf.Timestamp
 	21, // 13: warmroute.v1.PoolHits.total:type_name -> warmroute.v1.Hits
 	20, // 14: warmroute.v1.PoolHits.backends:type_name -> warmroute.v1.BackendHits
 	21, // 15: warmroute.v1.BackendHits.hits:type_name -> warmroute.v1.Hits
-	24, // 16: warmroute.v1.GetIndexStatsResponse.backends:type_name -> warmroute.v1.IndexStats
-	40, // 17: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
-	29, // 18: warmroute.v1.ListDecisionsResponse.decisions:type_name -> warmroute.v1.DecisionRecord
-	29, // 19: warmroute.v1.WatchDecisionsResponse.decision:type_name -> warmroute.v1.DecisionRecord
-	40, // 20: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
-	41, // 21: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
-	41, // 22: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
-	42, // 23: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
-	41, // 24: warmroute.v1.GetAdviceRequest.wait:type_name -> google.protobuf.Duration
-	33, // 25: warmroute.v1.GetAdviceResponse.advice:type_name -> warmroute.v1.Advice
-	32, // 26: warmroute.v1.GetAdviceResponse.progress:type_name -> warmroute.v1.AdviceProgress
-	40, // 27: warmroute.v1.Advice.made:type_name -> google.protobuf.Timestamp
-	34, // 28: warmroute.v1.Advice.evidence:type_name -> warmroute.v1.AdviceEvidence
-	11, // 29: warmroute.v1.Advice.present:type_name -> warmroute.v1.RoutingConfig
-	11, // 30: warmroute.v1.Advice.advised:type_name -> warmroute.v1.RoutingConfig
-	11, // 31: warmroute.v1.Advice.change:type_name -> warmroute.v1.RoutingConfig
-	35, // 32: warmroute.v1.Advice.now:type_name -> warmroute.v1.AdviceMeasure
-	35, // 33: warmroute.v1.Advice.then:type_name -> warmroute.v1.AdviceMeasure
-	37, // 34: warmroute.v1.Advice.expected:type_name -> warmroute.v1.AdviceChange
-	38, // 35: warmroute.v1.Advice.curves:type_name -> warmroute.v1.AdviceCurve
-	40, // 36: warmroute.v1.AdviceEvidence.from:type_name -> google.protobuf.Timestamp
-	40, // 37: warmroute.v1.AdviceEvidence.to:type_name -> google.protobuf.Timestamp
-	41, // 38: warmroute.v1.AdviceEvidence.ttft_p90:type_name -> google.protobuf.Duration
-	41, // 39: warmroute.v1.AdviceMeasure.ttft_p50:type_name -> google.protobuf.Duration
-	41, // 40: warmroute.v1.AdviceMeasure.ttft_p90:type_name -> google.protobuf.Duration
-	41, // 41: warmroute.v1.AdviceMeasure.ttft_mean:type_name -> google.protobuf.Duration
-	36, // 42: warmroute.v1.AdviceChange.hit_rate:type_name -> warmroute.v1.AdviceInterval
-	36, // 43: warmroute.v1.AdviceChange.ttft_p90:type_name -> warmroute.v1.AdviceInterval
-	39, // 44: warmroute.v1.AdviceCurve.points:type_name -> warmroute.v1.AdvicePoint
-	37, // 45: warmroute.v1.AdviceCurve.change:type_name -> warmroute.v1.AdviceChange
-	35, // 46: warmroute.v1.AdvicePoint.measure:type_name -> warmroute.v1.AdviceMeasure
-	37, // 47: warmroute.v1.AdvicePoint.change:type_name -> warmroute.v1.AdviceChange
-	0,  // 48: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
-	3,  // 49: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
-	5,  // 50: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
-	7,  // 51: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
-	9,  // 52: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
-	13, // 53: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
-	15, // 54: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
-	17, // 55: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
-	22, // 56: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
-	25, // 57: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
-	27, // 58: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
-	30, // 59: warmroute.v1.AdminService.GetAdvice:input_type -> warmroute.v1.GetAdviceRequest
-	1,  // 60: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
-	4,  // 61: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
-	6,  // 62: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
-	8,  // 63: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
-	10, // 64: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
-	14, // 65: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
-	16, // 66: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
-	18, // 67: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
-	23, // 68: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
-	26, // 69: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
-	28, // 70: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
-	31, // 71: warmroute.v1.AdminService.GetAdvice:output_type -> warmroute.v1.GetAdviceResponse
-	60, // [60:72] is the sub-list for method output_type
-	48, // [48:60] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	45, // 16: warmroute.v1.GetHitHistoryRequest.since:type_name -> google.protobuf.Duration
+	24, // 17: warmroute.v1.GetHitHistoryResponse.steps:type_name -> warmroute.v1.HitStep
+	44, // 18: warmroute.v1.HitStep.from:type_name -> google.protobuf.Timestamp
+	44, // 19: warmroute.v1.HitStep.to:type_name -> google.protobuf.Timestamp
+	21, // 20: warmroute.v1.HitStep.hits:type_name -> warmroute.v1.Hits
+	27, // 21: warmroute.v1.GetIndexStatsResponse.backends:type_name -> warmroute.v1.IndexStats
+	28, // 22: warmroute.v1.GetIndexStatsResponse.sharing:type_name -> warmroute.v1.Sharing
+	44, // 23: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
+	45, // 24: warmroute.v1.Sharing.sync_age:type_name -> google.protobuf.Duration
+	45, // 25: warmroute.v1.Sharing.lag:type_name -> google.protobuf.Duration
+	45, // 26: warmroute.v1.Sharing.clock_offset:type_name -> google.protobuf.Duration
+	33, // 27: warmroute.v1.ListDecisionsResponse.decisions:type_name -> warmroute.v1.DecisionRecord
+	33, // 28: warmroute.v1.WatchDecisionsResponse.decision:type_name -> warmroute.v1.DecisionRecord
+	44, // 29: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
+	45, // 30: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
+	45, // 31: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
+	46, // 32: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
+	47, // 33: warmroute.v1.DecisionRecord.candidates:type_name -> warmroute.v1.Candidate
+	45, // 34: warmroute.v1.GetAdviceRequest.wait:type_name -> google.protobuf.Duration
+	37, // 35: warmroute.v1.GetAdviceResponse.advice:type_name -> warmroute.v1.Advice
+	36, // 36: warmroute.v1.GetAdviceResponse.progress:type_name -> warmroute.v1.AdviceProgress
+	44, // 37: warmroute.v1.Advice.made:type_name -> google.protobuf.Timestamp
+	38, // 38: warmroute.v1.Advice.evidence:type_name -> warmroute.v1.AdviceEvidence
+	11, // 39: warmroute.v1.Advice.present:type_name -> warmroute.v1.RoutingConfig
+	11, // 40: warmroute.v1.Advice.advised:type_name -> warmroute.v1.RoutingConfig
+	11, // 41: warmroute.v1.Advice.change:type_name -> warmroute.v1.RoutingConfig
+	39, // 42: warmroute.v1.Advice.now:type_name -> warmroute.v1.AdviceMeasure
+	39, // 43: warmroute.v1.Advice.then:type_name -> warmroute.v1.AdviceMeasure
+	41, // 44: warmroute.v1.Advice.expected:type_name -> warmroute.v1.AdviceChange
+	42, // 45: warmroute.v1.Advice.curves:type_name -> warmroute.v1.AdviceCurve
+	44, // 46: warmroute.v1.AdviceEvidence.from:type_name -> google.protobuf.Timestamp
+	44, // 47: warmroute.v1.AdviceEvidence.to:type_name -> google.protobuf.Timestamp
+	45, // 48: warmroute.v1.AdviceEvidence.ttft_p90:type_name -> google.protobuf.Duration
+	45, // 49: warmroute.v1.AdviceMeasure.ttft_p50:type_name -> google.protobuf.Duration
+	45, // 50: warmroute.v1.AdviceMeasure.ttft_p90:type_name -> google.protobuf.Duration
+	45, // 51: warmroute.v1.AdviceMeasure.ttft_mean:type_name -> google.protobuf.Duration
+	40, // 52: warmroute.v1.AdviceChange.hit_rate:type_name -> warmroute.v1.AdviceInterval
+	40, // 53: warmroute.v1.AdviceChange.ttft_p90:type_name -> warmroute.v1.AdviceInterval
+	43, // 54: warmroute.v1.AdviceCurve.points:type_name -> warmroute.v1.AdvicePoint
+	41, // 55: warmroute.v1.AdviceCurve.change:type_name -> warmroute.v1.AdviceChange
+	39, // 56: warmroute.v1.AdvicePoint.measure:type_name -> warmroute.v1.AdviceMeasure
+	41, // 57: warmroute.v1.AdvicePoint.change:type_name -> warmroute.v1.AdviceChange
+	0,  // 58: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
+	3,  // 59: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
+	5,  // 60: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
+	7,  // 61: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
+	9,  // 62: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
+	13, // 63: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
+	15, // 64: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
+	17, // 65: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
+	22, // 66: warmroute.v1.AdminService.GetHitHistory:input_type -> warmroute.v1.GetHitHistoryRequest
+	25, // 67: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
+	29, // 68: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
+	31, // 69: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
+	34, // 70: warmroute.v1.AdminService.GetAdvice:input_type -> warmroute.v1.GetAdviceRequest
+	1,  // 71: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
+	4,  // 72: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
+	6,  // 73: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
+	8,  // 74: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
+	10, // 75: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
+	14, // 76: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
+	16, // 77: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
+	18, // 78: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
+	23, // 79: warmroute.v1.AdminService.GetHitHistory:output_type -> warmroute.v1.GetHitHistoryResponse
+	26, // 80: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
+	30, // 81: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
+	32, // 82: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
+	35, // 83: warmroute.v1.AdminService.GetAdvice:output_type -> warmroute.v1.GetAdviceResponse
+	71, // [71:84] is the sub-list for method output_type
+	58, // [58:71] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_warmroute_v1_admin_proto_init() }
@@ -3276,14 +3724,14 @@ func file_warmroute_v1_admin_proto_init() {
 	file_warmroute_v1_admin_proto_msgTypes[2].OneofWrappers = []any{}
 	file_warmroute_v1_admin_proto_msgTypes[3].OneofWrappers = []any{}
 	file_warmroute_v1_admin_proto_msgTypes[11].OneofWrappers = []any{}
-	file_warmroute_v1_admin_proto_msgTypes[34].OneofWrappers = []any{}
+	file_warmroute_v1_admin_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_warmroute_v1_admin_proto_rawDesc), len(file_warmroute_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

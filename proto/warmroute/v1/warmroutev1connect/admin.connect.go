@@ -57,6 +57,9 @@ const (
 	// AdminServiceGetHitReportProcedure is the fully-qualified name of the AdminService's GetHitReport
 	// RPC.
 	AdminServiceGetHitReportProcedure = "/warmroute.v1.AdminService/GetHitReport"
+	// AdminServiceGetHitHistoryProcedure is the fully-qualified name of the AdminService's
+	// GetHitHistory RPC.
+	AdminServiceGetHitHistoryProcedure = "/warmroute.v1.AdminService/GetHitHistory"
 	// AdminServiceGetIndexStatsProcedure is the fully-qualified name of the AdminService's
 	// GetIndexStats RPC.
 	AdminServiceGetIndexStatsProcedure = "/warmroute.v1.AdminService/GetIndexStats"
@@ -91,7 +94,9 @@ type AdminServiceClient interface {
 	// GetHitReport says what became of the prompt tokens of answered requests, of all since the process started or of those
 	// of late.
 	GetHitReport(context.Context, *v1.GetHitReportRequest) (*v1.GetHitReportResponse, error)
-	// GetIndexStats says what the index holds.
+	// GetHitHistory says what became of the prompt tokens of answered requests, step by step, up to now.
+	GetHitHistory(context.Context, *v1.GetHitHistoryRequest) (*v1.GetHitHistoryResponse, error)
+	// GetIndexStats says what the index holds, and how far it is shared with other routers.
 	GetIndexStats(context.Context, *v1.GetIndexStatsRequest) (*v1.GetIndexStatsResponse, error)
 	// ListDecisions lists the latest decisions that have ended, newest first.
 	ListDecisions(context.Context, *v1.ListDecisionsRequest) (*v1.ListDecisionsResponse, error)
@@ -166,6 +171,13 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getHitHistory: connect.NewClient[v1.GetHitHistoryRequest, v1.GetHitHistoryResponse](
+			httpClient,
+			baseURL+AdminServiceGetHitHistoryProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetHitHistory")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		getIndexStats: connect.NewClient[v1.GetIndexStatsRequest, v1.GetIndexStatsResponse](
 			httpClient,
 			baseURL+AdminServiceGetIndexStatsProcedure,
@@ -206,6 +218,7 @@ type adminServiceClient struct {
 	getRoutingConfig  *connect.Client[v1.GetRoutingConfigRequest, v1.GetRoutingConfigResponse]
 	setRoutingConfig  *connect.Client[v1.SetRoutingConfigRequest, v1.SetRoutingConfigResponse]
 	getHitReport      *connect.Client[v1.GetHitReportRequest, v1.GetHitReportResponse]
+	getHitHistory     *connect.Client[v1.GetHitHistoryRequest, v1.GetHitHistoryResponse]
 	getIndexStats     *connect.Client[v1.GetIndexStatsRequest, v1.GetIndexStatsResponse]
 	listDecisions     *connect.Client[v1.ListDecisionsRequest, v1.ListDecisionsResponse]
 	watchDecisions    *connect.Client[v1.WatchDecisionsRequest, v1.WatchDecisionsResponse]
@@ -284,6 +297,15 @@ func (c *adminServiceClient) GetHitReport(ctx context.Context, req *v1.GetHitRep
 	return nil, err
 }
 
+// GetHitHistory calls warmroute.v1.AdminService.GetHitHistory.
+func (c *adminServiceClient) GetHitHistory(ctx context.Context, req *v1.GetHitHistoryRequest) (*v1.GetHitHistoryResponse, error) {
+	response, err := c.getHitHistory.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // GetIndexStats calls warmroute.v1.AdminService.GetIndexStats.
 func (c *adminServiceClient) GetIndexStats(ctx context.Context, req *v1.GetIndexStatsRequest) (*v1.GetIndexStatsResponse, error) {
 	response, err := c.getIndexStats.CallUnary(ctx, connect.NewRequest(req))
@@ -337,7 +359,9 @@ type AdminServiceHandler interface {
 	// GetHitReport says what became of the prompt tokens of answered requests, of all since the process started or of those
 	// of late.
 	GetHitReport(context.Context, *v1.GetHitReportRequest) (*v1.GetHitReportResponse, error)
-	// GetIndexStats says what the index holds.
+	// GetHitHistory says what became of the prompt tokens of answered requests, step by step, up to now.
+	GetHitHistory(context.Context, *v1.GetHitHistoryRequest) (*v1.GetHitHistoryResponse, error)
+	// GetIndexStats says what the index holds, and how far it is shared with other routers.
 	GetIndexStats(context.Context, *v1.GetIndexStatsRequest) (*v1.GetIndexStatsResponse, error)
 	// ListDecisions lists the latest decisions that have ended, newest first.
 	ListDecisions(context.Context, *v1.ListDecisionsRequest) (*v1.ListDecisionsResponse, error)
@@ -408,6 +432,13 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceGetHitHistoryHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceGetHitHistoryProcedure,
+		svc.GetHitHistory,
+		connect.WithSchema(adminServiceMethods.ByName("GetHitHistory")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceGetIndexStatsHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceGetIndexStatsProcedure,
 		svc.GetIndexStats,
@@ -453,6 +484,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceSetRoutingConfigHandler.ServeHTTP(w, r)
 		case AdminServiceGetHitReportProcedure:
 			adminServiceGetHitReportHandler.ServeHTTP(w, r)
+		case AdminServiceGetHitHistoryProcedure:
+			adminServiceGetHitHistoryHandler.ServeHTTP(w, r)
 		case AdminServiceGetIndexStatsProcedure:
 			adminServiceGetIndexStatsHandler.ServeHTTP(w, r)
 		case AdminServiceListDecisionsProcedure:
@@ -500,6 +533,10 @@ func (UnimplementedAdminServiceHandler) SetRoutingConfig(context.Context, *v1.Se
 
 func (UnimplementedAdminServiceHandler) GetHitReport(context.Context, *v1.GetHitReportRequest) (*v1.GetHitReportResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("warmroute.v1.AdminService.GetHitReport is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetHitHistory(context.Context, *v1.GetHitHistoryRequest) (*v1.GetHitHistoryResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("warmroute.v1.AdminService.GetHitHistory is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) GetIndexStats(context.Context, *v1.GetIndexStatsRequest) (*v1.GetIndexStatsResponse, error) {
