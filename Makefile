@@ -22,6 +22,9 @@ DEMO_ARGS ?=
 TESTFLAGS ?=
 FUZZ ?=
 T ?= 10m
+SEED ?= 1
+RATE ?=
+FORMAT ?= table
 FUZZTIME ?= 2000x
 BENCH ?= .
 COUNT ?= 1
@@ -139,6 +142,16 @@ policy-bench: ## Play every strategy in the worlds of the targets (WARMROUTE_TRA
 .PHONY: advice-bench
 advice-bench: ## Hold advice against full sweeps in the worlds of the targets (WARMROUTE_TRACES=DIR), write docs/benchmarks/advice.md
 	go run ./tests/bench/advice -o docs/benchmarks
+
+# Real time, real processes: what breaks when differs from run to run, what is asked and broken in which order does not.
+.PHONY: chaos
+chaos: check-redis ## Break engines, routers and Redis under 200 requests/s and judge what is lost: make chaos SEED=2 T=5m (at most 10m)
+	go run ./tests/chaos -seed $(SEED) -t $(T) $(if $(RATE),-rate $(RATE)) -o $(FORMAT)
+
+.PHONY: soak
+soak: T = 30m
+soak: check-redis ## Serve 100 requests/s with leaving clients, errors and restarts for long, and judge whether all stays flat (T=2h RATE=100)
+	go run ./tests/chaos -soak -seed $(SEED) -t $(T) $(if $(RATE),-rate $(RATE)) -o $(FORMAT)
 
 .PHONY: bench-compare
 bench-compare: | out ## Run the benchmarks of another revision and of this one, then compare (BASE=main COUNT=10)
