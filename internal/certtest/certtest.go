@@ -79,11 +79,16 @@ type Pair struct{ Certificate, Key []byte }
 // Issue signs a certificate, valid until a moment from a day before it or an hour ago, for
 // servers at localhost, 127.0.0.1 and ::1, and for clients.
 func (a *Authority) Issue(name string, until time.Time) Pair {
-	a.t.Helper()
 	from := time.Now().Add(-time.Hour)
 	if until.Before(from) {
 		from = until.Add(-24 * time.Hour)
 	}
+	return a.IssueFrom(name, from, until)
+}
+
+// IssueFrom is Issue of a certificate that is valid from a moment on.
+func (a *Authority) IssueFrom(name string, from, until time.Time) Pair {
+	a.t.Helper()
 	certificate, key := a.make(&x509.Certificate{
 		SerialNumber: big.NewInt(serial.Add(1)), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},

@@ -117,8 +117,9 @@ func (c *Certificates) period(chain [][]byte) error {
 }
 
 // Watch calls changed, until ctx ends, when one of the files has another content than these
-// certificates were read from, or than when changed was last called, as [Config.Watch] does.
-func (t TLS) Watch(ctx context.Context, c *Certificates, logger *slog.Logger, changed func()) {
+// certificates were read from, or than changed last took over, as [Config.Watch] does. What is
+// not taken over is offered again every 10 s: a certificate may be valid only in a while.
+func (t TLS) Watch(ctx context.Context, c *Certificates, logger *slog.Logger, changed func() (taken bool)) {
 	files := watched{what: "certificates", paths: []string{t.CertFile, t.KeyFile}}
 	if t.ClientCAFile != "" {
 		files.paths = append(files.paths, t.ClientCAFile)

@@ -32,15 +32,15 @@ const (
 // Watch calls changed, until ctx ends, when the file that the configuration was read from
 // has another content than it had then, or when changed was last called, and has had it for
 // a second (10 s where its last line has no end): a file that is written in several steps may
-// make sense before it is whole. What is watched is
-// the directory that the path names, since a file may be replaced, and a link on the way to
-// it may be turned to another place, as Kubernetes does with a ConfigMap. Where the file is
-// gone for a time, nothing is called; without a file Watch returns at once.
+// make sense before it is whole. What is watched is the directory that the path names, since
+// a file may be replaced, and a link on the way to it may be turned to another place, as
+// Kubernetes does with a ConfigMap. Where the file is gone for a time, nothing is called;
+// without a file Watch returns at once.
 func (c *Config) Watch(ctx context.Context, logger *slog.Logger, changed func()) {
 	if c.file == "" {
 		return
 	}
-	watched{what: "configuration file", paths: []string{c.file}}.watch(ctx, c.content, logger, changed)
+	watched{what: "configuration file", paths: []string{c.file}}.watch(ctx, c.content, logger, func() bool { changed(); return true })
 }
 
 // watched are files of which one is told when the content of any has changed.
@@ -49,8 +49,9 @@ type watched struct {
 	paths []string
 }
 
-// watch calls changed when the digest of the files is another one than the last.
-func (f watched) watch(ctx context.Context, last [sha256.Size]byte, logger *slog.Logger, changed func()) {
+// watch calls changed when the digest of the files is another one than the last that changed
+// took over. What it does not take, it is offered again after a while.
+func (f watched) watch(ctx context.Context, last [sha256.Size]byte, logger *slog.Logger, changed func() (taken bool)) {
 	notices := make(<-chan fsnotify.Event)
 	late := func(err error) {
 		logger.Warn("changes of the "+f.what+" are not noticed at once", slog.String("error", err.Error()))
@@ -89,25 +90,25 @@ func (f watched) watch(ctx context.Context, last [sha256.Size]byte, logger *slog
 		noticed = time.Time{}
 		again := reread
 		if data, ok := f.contents(); ok {
-			var taken bool
-			if taken, again = file.look(time.Now(), data...); taken {
-				changed()
+			var ready bool
+			if ready, again = file.look(time.Now(), data...); ready && changed() {
+				file.take()
 			}
 		}
 		timer.Reset(again)
 	}
 }
 
-// A steadying decides when another content of some files is taken over.
+// A steadying decides when another content of some files is ready to be taken over.
 type steadying struct {
 	last  [sha256.Size]byte // of what was taken over last
 	seen  [sha256.Size]byte // of another content, since a moment
 	since time.Time
 }
 
-// look takes in what the files say now, reports whether that is to be taken over, and says
+// look takes in what the files say now, reports whether that is ready to be taken over, and says
 // how soon to look again.
-func (s *steadying) look(now time.Time, data ...[]byte) (taken bool, again time.Duration) {
+func (s *steadying) look(now time.Time, data ...[]byte) (ready bool, again time.Duration) {
 	sum := digest(data...)
 	if sum == s.last {
 		s.seen = sum
@@ -123,9 +124,11 @@ func (s *steadying) look(now time.Time, data ...[]byte) (taken bool, again time.
 	if left := need - now.Sub(s.since); left > 0 {
 		return false, left
 	}
-	s.last = sum
 	return true, reread
 }
+
+// take notes that what was ready is taken over. Else it is ready again when it is next looked at.
+func (s *steadying) take() { s.last = s.seen }
 
 // contents are what the files say; ok is false where one cannot be read.
 func (f watched) contents() (all [][]byte, ok bool) {

@@ -25,7 +25,7 @@ func watchFile(t *testing.T, path string) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		files.watch(ctx, sum, slog.New(slog.DiscardHandler), func() { changes <- struct{}{} })
+		files.watch(ctx, sum, slog.New(slog.DiscardHandler), func() bool { changes <- struct{}{}; return true })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -133,6 +133,14 @@ func TestFilesThatAreBeingWritten(t *testing.T) {
 		taken, again := f.look(start.Add(step.at), []byte(step.text))
 		if taken != step.taken || again != step.again {
 			t.Errorf("at %v: taken %v, again in %v, want %v, %v", step.at, taken, again, step.taken, step.again)
+		}
+		if taken {
+			f.take()
+		}
+	}
+	for _, at := range []time.Duration{40 * time.Second, 41 * time.Second, 51 * time.Second} { // refused, it is offered again
+		if ready, again := f.look(start.Add(at), []byte(whole)); ready != (at > 40*time.Second) || ready && again != reread {
+			t.Errorf("at %v: offered %v, again in %v", at, ready, again)
 		}
 	}
 }

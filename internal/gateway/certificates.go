@@ -26,6 +26,7 @@ type secured struct {
 	counts   *telemetry.Certificates
 
 	reloading sync.Mutex
+	refusal   string // why what the files hold was last refused; guarded by reloading
 	current   atomic.Pointer[config.Certificates]
 }
 
@@ -56,9 +57,10 @@ func (s *secured) read() (*config.Certificates, error) {
 	return c, nil
 }
 
-// reload takes over what the files hold now. What cannot be used, or is not valid while what
-// is there still is, is refused, and what is there stays.
-func (s *secured) reload() {
+// reload takes over what the files hold now, and reports whether it has. What cannot be used,
+// or is not valid while what is there still is, is refused, and what is there stays. The same
+// refusal is told again only if somebody asked.
+func (s *secured) reload(asked bool) (taken bool) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	now, before := time.Now(), s.current.Load()
@@ -68,19 +70,25 @@ func (s *secured) reload() {
 			err = fmt.Errorf("%s.cert_file: %w", s.setting, invalid)
 		}
 	}
+	if err != nil && !asked && err.Error() == s.refusal {
+		return false
+	}
 	s.counts.Reloaded(err == nil)
 	if err != nil {
+		s.refusal = err.Error()
 		s.logger.Error("the certificates are not taken over: those before hold on",
 			slog.String("port", s.port), slog.String("error", err.Error()), slog.Time("not_after", before.NotAfter))
-		return
+		return false
 	}
+	s.refusal = ""
 	s.current.Store(read)
 	s.logger.Info("certificates read again", slog.String("port", s.port), slog.Time("not_after", read.NotAfter))
+	return true
 }
 
 // watch reads the files again when they change, until ctx ends.
 func (s *secured) watch(ctx context.Context) {
-	s.files.Watch(ctx, s.current.Load(), s.logger, s.reload)
+	s.files.Watch(ctx, s.current.Load(), s.logger, func() bool { return s.reload(false) })
 }
 
 // config is what the port's server works with: each handshake has the certificates of its
@@ -98,7 +106,7 @@ func (s *secured) config() *tls.Config {
 // have changed.
 func (g *Gateway) ReloadCertificates() {
 	for _, s := range g.securedPorts() {
-		s.reload()
+		s.reload(true)
 	}
 }
 

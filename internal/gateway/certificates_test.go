@@ -14,12 +14,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/warmroute/warmroute/internal/certtest"
 	"github.com/warmroute/warmroute/internal/config"
+	"github.com/warmroute/warmroute/internal/telemetry"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/proto/warmroute/v1/warmroutev1connect"
 )
@@ -324,6 +326,38 @@ func TestCertificatesAreReplaced(t *testing.T) {
 	if failed.Load() > 0 || asked.Load() < 100 {
 		t.Errorf("%d of %d requests failed", failed.Load(), asked.Load())
 	}
+}
+
+// TestCertificateOfTomorrow: a certificate that is not valid yet is refused, once in the log, and taken over
+// when it is.
+func TestCertificateOfTomorrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		authority, now := certtest.New(t, "tests"), time.Now()
+		secret, files := newSecrets(t, authority.Issue("today", now.Add(time.Hour)))
+		log := new(syncBuffer)
+		set, err := telemetry.New(telemetry.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &Gateway{telemetry: set, logger: slog.New(slog.NewJSONHandler(log, nil))}
+		port, err := g.secure("data", "tls", files, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret.put(authority.IssueFrom("tomorrow", now.Add(time.Minute), now.Add(2*time.Hour)))
+		for range 6 {
+			if port.reload(false) {
+				t.Fatal("it is taken over before its time")
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if n := strings.Count(log.String(), "is not valid before"); n != 1 {
+			t.Errorf("refused %d times in the log, want once", n)
+		}
+		if !port.reload(false) || !port.current.Load().NotAfter.Equal(now.Add(2*time.Hour).Truncate(time.Second)) {
+			t.Errorf("in its time it is not taken over:\n%s", log)
+		}
+	})
 }
 
 // metrics are the metrics of the gateway.
