@@ -218,7 +218,7 @@ const (
 	Answers Probe = iota
 	// Refuses: it says that it cannot work.
 	Refuses
-	// Lost: it does not answer.
+	// Lost: it does not answer, or somebody answers for it that it failed.
 	Lost
 )
 
@@ -318,8 +318,8 @@ func (b *Backend) SetProbe(p Probe) (changed bool) { return Probe(b.health.probe
 // Probe is what the last probe came to.
 func (b *Backend) Probe() Probe { return Probe(b.health.probe.Load()) }
 
-// OutOfTouch reports whether nothing speaks against the backend but that it does not answer
-// probes: it may all the same answer a request.
+// OutOfTouch reports whether nothing speaks against the backend but that probes get no answer of
+// its own ([Lost]): it may all the same answer a request.
 func (b *Backend) OutOfTouch() bool {
 	return b.Probe() == Lost && !b.health.unreachable.Load() && !b.health.asleep.Load() && !b.health.draining.Load()
 }

@@ -32,7 +32,7 @@ func TestBudget(t *testing.T) {
 		{"hold more", a.Hold(70), true},
 		{"no room", b.Hold(31), false},
 		{"the rest", b.Hold(30), true},
-		{"no room for a tree", a.Take(1), false},
+		{"no room to read it", a.Take(1), false},
 	}
 	for _, s := range steps {
 		if s.ok != s.want {

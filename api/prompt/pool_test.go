@@ -132,7 +132,7 @@ func TestBodyBeyondOffsets(t *testing.T) {
 	}
 }
 
-// A request that waits for its answer holds its keys, not its tree.
+// A request that waits for its answer holds its keys, not its document.
 func TestTrimLetsGoOfTheTree(t *testing.T) {
 	body := []byte(`{"messages":[{"role":"user","content":[` + strings.Repeat(`{},`, 100_000) + `{}]}]}`)
 	heap := func() int64 {

@@ -603,7 +603,7 @@ func TestCompressedBodies(t *testing.T) {
 
 // What parsing takes counts while it is needed and no longer: a body of many values
 // needs room to be read, and waits for its answer with its bytes alone.
-func TestTreesAreBounded(t *testing.T) {
+func TestReadingIsBounded(t *testing.T) {
 	hold := newGate(t)
 	arrived := make(chan struct{}, 2)
 	url := engine(t, func(w http.ResponseWriter, r *http.Request) {

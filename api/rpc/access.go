@@ -45,7 +45,7 @@ var refusals = connect.NewErrorWriter()
 func refusal(e *proxy.Error) error {
 	code := connect.CodeUnauthenticated
 	switch e.Status {
-	case http.StatusForbidden:
+	case http.StatusForbidden, http.StatusMisdirectedRequest:
 		code = connect.CodePermissionDenied
 	case http.StatusTooManyRequests:
 		code = connect.CodeResourceExhausted

@@ -76,6 +76,7 @@ type making struct {
 	ctx             context.Context //nolint:containedctx // cancelled when nobody wants it any more
 	cancel          context.CancelFunc
 	done            chan struct{}
+	dropped         bool // it was cancelled before it was made; to be read once done is closed
 	config          router.Config
 	waiting         int
 	linger          *time.Timer // runs while nobody is waiting
@@ -113,7 +114,7 @@ func (a *advisor) get(ctx context.Context, p *router.Pool) (*v1.GetAdviceRespons
 		select {
 		case <-m.done:
 			a.leave(m)
-			if m.ctx.Err() == nil {
+			if !m.dropped {
 				return a.latest(p).answer()
 			}
 			// The pool is routed in another way now, or nobody seemed to want it: it begins again.
@@ -195,12 +196,13 @@ func (a *advisor) begin(p *router.Pool, c *counsel, config router.Config) *makin
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		m.linger.Stop()
-		if m.ctx.Err() == nil {
+		if m.dropped = m.ctx.Err() != nil; !m.dropped {
 			c.given = g
 		}
 		if c.making == m {
 			c.making = nil
 		}
+		m.cancel()
 		close(m.done)
 	})
 	return m

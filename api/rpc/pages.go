@@ -24,7 +24,7 @@ func ownPages(h http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case protection.Check(r) != nil:
+		case protection.Check(r) != nil || ofOtherSite(r):
 			_ = refusals.Write(w, r, connect.NewError(connect.CodePermissionDenied, errOtherSite))
 		case r.Method == http.MethodPost && byBrowser(r) && !needsPreflight(r):
 			_ = refusals.Write(w, r, connect.NewError(connect.CodePermissionDenied, errNoProtocol))
@@ -32,6 +32,16 @@ func ownPages(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 		}
 	})
+}
+
+// ofOtherSite reports whether a browser says that another site's page sends this, also to read:
+// some calls that change nothing take long.
+func ofOtherSite(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return true
+	}
+	return false
 }
 
 func byBrowser(r *http.Request) bool {

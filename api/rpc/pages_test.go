@@ -65,6 +65,16 @@ func TestPagesOfOtherSites(t *testing.T) {
 			t.Errorf("%s: changed: %v", tc.name, changed)
 		}
 	}
+	// Nor does another site's page read: advice takes long.
+	for site, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "same-origin": http.StatusOK, "none": http.StatusOK} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://router:9090/warmroute.v1.AdminService/ListBackends?connect=v1&encoding=json&message=%7B%7D", nil)
+		r.Header.Set("Sec-Fetch-Site", site)
+		w := httptest.NewRecorder()
+		if mux.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("GET by %s: %d, want %d: %s", site, w.Code, want, w.Body)
+		}
+	}
 	// Nor by a link: a change is no GET.
 	if w := call(http.MethodGet); w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("GET: %d", w.Code)

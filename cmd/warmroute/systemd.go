@@ -53,8 +53,9 @@ func (m *manager) follow(stop, ended context.Context, g *gateway.Gateway) {
 	if err != nil {
 		m.logger.Warn("the service manager's watchdog is not understood", slog.String("error", err.Error()))
 	}
-	m.await(stop, g)
-	m.become(running, daemon.SdNotifyReady, status(g))
+	if m.await(stop, ended, g) {
+		m.become(running, daemon.SdNotifyReady, status(g))
+	}
 	every := statusLook
 	if watchdog > 0 {
 		every = min(every, watchdog/2)
@@ -83,20 +84,24 @@ func (m *manager) follow(stop, ended context.Context, g *gateway.Gateway) {
 	}
 }
 
-// await returns when the router is ready, has been given time enough, or is to stop.
-func (m *manager) await(stop context.Context, g *gateway.Gateway) {
+// await returns when the router is ready, or has been given time enough. It reports false when
+// the router stops, or has stopped, before.
+func (m *manager) await(stop, ended context.Context, g *gateway.Gateway) bool {
 	tick := time.NewTicker(readyLook)
 	defer tick.Stop()
 	for end := time.Now().Add(readyWait); time.Now().Before(end); {
 		if ready, _ := g.Ready(); ready {
-			return
+			break
 		}
 		select {
 		case <-stop.Done():
-			return
+			return false
+		case <-ended.Done():
+			return false
 		case <-tick.C:
 		}
 	}
+	return stop.Err() == nil && ended.Err() == nil
 }
 
 // status is how the router is, for people.

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 
@@ -19,10 +22,11 @@ type adminGate struct {
 	operators   atomic.Pointer[keys.Operators]
 	certificate bool        // clients must have shown one, too
 	openMetrics atomic.Bool // to who has neither
+	name        string      // that the port listens by
 }
 
 func newAdminGate(c *config.Config) *adminGate {
-	g := &adminGate{certificate: c.AdminTLS.ClientCAFile != ""}
+	g := &adminGate{certificate: c.AdminTLS.ClientCAFile != "", name: hostOf(c.AdminListen)}
 	g.configure(c)
 	return g
 }
@@ -56,6 +60,25 @@ func (g *adminGate) before(next http.Handler) http.Handler {
 	})
 }
 
+// own reports whether the port goes by what a request calls it. Whoever owns a name can have it
+// lead here, and then their pages, in the browser of somebody who may reach this port, are pages
+// of this port. Nobody can do that with an address.
+func (g *adminGate) own(host string) bool {
+	name := hostOf(host)
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return name == "" || strings.EqualFold(name, "localhost") || strings.EqualFold(name, g.name)
+}
+
+// hostOf is the host of host:port, or of what has no port.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return strings.Trim(address, "[]")
+}
+
 // open reports whether a path is for everybody.
 func (g *adminGate) open(path string) bool {
 	return path == "/healthz" || path == "/readyz" || path == "/metrics" && g.openMetrics.Load()
@@ -71,6 +94,12 @@ func (g *adminGate) admit(r *http.Request) (operator string, refusal *proxy.Erro
 	}
 	operators := g.operators.Load()
 	if !operators.Some() {
+		if !g.certificate && !g.own(r.Host) {
+			return "", &proxy.Error{
+				Status: http.StatusMisdirectedRequest, Code: proxy.CodeForbidden,
+				Message: fmt.Sprintf("the admin port has no keys (admin_keys), so it answers by its addresses, %q and localhost only, not as %q", g.name, r.Host),
+			}
+		}
 		return "", nil
 	}
 	token := keys.Token(r)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -38,6 +39,52 @@ func (s *stack) adminClient(token string, options ...connect.ClientOption) warmr
 		client.Transport = bearing{client.Transport, token}
 	}
 	return warmroutev1connect.NewAdminServiceClient(&client, "http://"+adminAddr, options...)
+}
+
+// TestNamesThatLeadHere: without keys, the admin port answers to names that nobody else can own: a page of
+// somebody whose name leads here would be a page of this port.
+func TestNamesThatLeadHere(t *testing.T) {
+	for _, keyed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, func(c *config.Config) {
+				if keyed {
+					c.AdminKeys = []config.AdminKey{{Name: "on-call", TokenSHA256: hashOf("admin token")}}
+				}
+			}, map[string]http.Handler{"b1:8000": new(engine)})
+			synctest.Wait()
+			for host, own := range map[string]bool{
+				"localhost:9090": true, "LOCALHOST": true, "127.0.0.1:9090": true, "[::1]:9090": true, "[::1]": true, "10.1.2.3:80": true,
+				"evil.example:9090": false, "localhost.evil.example": false, "127.0.0.1.evil.example:9090": false,
+			} {
+				for _, path := range []string{"/debug/state", "/metrics", "/warmroute.v1.AdminService/SetRoutingConfig"} {
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+adminAddr+path, strings.NewReader(`{"config":{"strategy":"RANDOM"}}`))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !strings.HasSuffix(path, "Config") {
+						r.Method, r.Body, r.ContentLength = http.MethodGet, http.NoBody, 0
+					}
+					r.Host = host
+					r.Header.Set("Content-Type", "application/json")
+					r.Header.Set("Connect-Protocol-Version", "1")
+					r.Header.Set("Authorization", "Bearer admin token")
+					resp, err := s.network.Client().Do(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					text, err := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := resp.StatusCode == http.StatusOK; got != (own || keyed) || !got && !strings.Contains(string(text), "admin_keys") {
+						t.Errorf("keys %v, %s as %s: %d %s", keyed, path, host, resp.StatusCode, text)
+					}
+				}
+			}
+			s.stop()
+		})
+	}
 }
 
 // Everything of the admin port wants one of its keys, apart from what says whether the router is

@@ -105,7 +105,7 @@ type stack struct {
 
 const (
 	dataAddr  = "router:8080"
-	adminAddr = "router:9090"
+	adminAddr = "localhost:9090"
 )
 
 // start runs a gateway over engines at addresses. Everything is closed when the test

@@ -89,7 +89,11 @@ func (a *access) client() (*http.Client, error) {
 	if key := cmp.Or(a.key, os.Getenv(a.keyFrom)); key != "" {
 		carrier = shown{carrier, key}
 	}
-	return &http.Client{Transport: carrier}, nil
+	return &http.Client{
+		Transport: carrier,
+		// Calls are not led on, and the key is for nobody else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
 }
 
 // refused adds to what a router says of who asks what to do about it.

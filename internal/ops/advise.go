@@ -77,8 +77,8 @@ func (a *advising) refuse() error {
 		return cli.BadUsage(errors.New("--apply changes a router that runs, and --log reads a file: leave one of them out"))
 	case !a.apply && (a.yes || flags.Changed("watch")):
 		return cli.BadUsage(errors.New("--yes and --watch mean nothing without --apply"))
-	case a.watchFor < 0:
-		return cli.BadUsage(fmt.Errorf("--watch: %v is below 0", a.watchFor))
+	case a.watchFor != 0 && a.watchFor < shortestWatch:
+		return cli.BadUsage(fmt.Errorf("--watch: %v is too short: want 0, not to watch, or %v at least", a.watchFor, shortestWatch))
 	case a.apply && !a.yes && (a.output == "json" || !isTerminal(a.cmd.InOrStdin())):
 		return cli.BadUsage(errors.New("--apply asks before it changes anything, and nobody can answer here: add --yes"))
 	}

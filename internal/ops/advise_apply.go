@@ -122,12 +122,16 @@ func backCommand(p *v1.PoolRouting, before, change *v1.RoutingConfig, named stri
 // answers began.
 type delivered struct {
 	requests       int
-	prompt, cached uint64
+	prompt, cached uint64 // of the answers that report both
 	ttfts          []time.Duration
+	latest         time.Time // when the last of them came, by the router's clock
 }
 
 // add takes in a request that was answered.
 func (d *delivered) add(r *v1.DecisionRecord) {
+	if start := r.GetStart().AsTime(); start.After(d.latest) {
+		d.latest = start
+	}
 	if r.GetResult() != "success" {
 		return
 	}
@@ -175,8 +179,12 @@ func (a *advising) lately(pool string) (*delivered, error) {
 	return before, nil
 }
 
-// followParts is in how many lines it is shown what comes of a change.
-const followParts = 4
+// followParts is in how many lines it is shown what comes of a change, and shortestWatch how
+// long that must take at least.
+const (
+	followParts   = 4
+	shortestWatch = followParts * 100 * time.Millisecond
+)
 
 // follow shows what becomes of the requests that arrive from now on, for as long as the flag
 // says, and returns the last part of it: the first ones meet caches that were filled before.
@@ -189,7 +197,7 @@ func (a *advising) follow(pool string, before *delivered) (*delivered, error) {
 		return nil, a.failed(err)
 	}
 	defer func() { _ = stream.Close() }()
-	since, every := time.Now(), a.watchFor/followParts
+	since, every := before.latest, a.watchFor/followParts // the router's clock may be another
 	if err := a.tell("\n%-14s %8s  %8s  %9s\n%s", "", "REQUESTS", "HIT RATE", "TTFT P90", before.row("before")); err != nil {
 		return nil, err
 	}
@@ -241,13 +249,17 @@ const (
 func judgement(before, after *delivered, back string) string {
 	switch {
 	case after.requests == 0:
-		return "No request was answered meanwhile: look again later (warmroute hits --since 5m)."
+		return "No request was answered in the last part of that time: look again later (warmroute hits --since 5m)."
 	case before.requests == 0:
 		return "There is nothing to compare it with: no request was answered before."
 	}
-	hits := after.hitRate() - before.hitRate()
+	hits, text := 0.0, "Not enough answers report cached tokens to compare hit rates;"
+	if before.prompt > 0 && after.prompt > 0 {
+		hits = after.hitRate() - before.hitRate()
+		text = fmt.Sprintf("The hit rate went from %s to %s, and", share(before.hitRate()), share(after.hitRate()))
+	}
 	slower := after.p90().Seconds() / max(before.p90().Seconds(), 1e-9)
-	text := fmt.Sprintf("The hit rate went from %s to %s, and P90 from %s to %s.", share(before.hitRate()), share(after.hitRate()), took(before.p90()), took(after.p90()))
+	text += fmt.Sprintf(" P90 from %s to %s.", took(before.p90()), took(after.p90()))
 	if hits < -worseHits || before.p90() > 0 && slower > worseP90 {
 		return text + " That is worse. It may be the traffic, or caches that still fill; if it stays, go back:\n  " + back
 	}

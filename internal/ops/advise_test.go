@@ -173,7 +173,7 @@ func TestAdviseApply(t *testing.T) {
 		`^after 500ms +3 +80\.0 % +120 ms$`,
 		`^after 1s +0 +- +-$`,
 		`^after 2s +0 +- +-$`,
-		`^No request was answered meanwhile`,
+		`^No request was answered in the last part of that time`,
 	} {
 		if !regexp.MustCompile(`(?m)` + want).MatchString(out) {
 			t.Errorf("no line %s in\n%s", want, out)
@@ -248,6 +248,7 @@ func TestJudgement(t *testing.T) {
 	of := func(cached uint64, ttft time.Duration) *delivered {
 		return &delivered{requests: 10, prompt: 1000, cached: cached, ttfts: []time.Duration{ttft}}
 	}
+	unreported := &delivered{requests: 10, ttfts: []time.Duration{time.Second}}
 	for _, tc := range []struct {
 		before, after *delivered
 		want          string
@@ -255,8 +256,10 @@ func TestJudgement(t *testing.T) {
 		{of(500, time.Second), of(700, time.Second/2), "The hit rate went from 50.0 % to 70.0 %, and P90 from 1.00 s to 500 ms. Look again"},
 		{of(500, time.Second), of(479, time.Second), "That is worse. It may be the traffic, or caches that still fill; if it stays, go back:\n  BACK"},
 		{of(500, time.Second), of(600, 1200*time.Millisecond), "That is worse."},
-		{of(500, time.Second), new(delivered), "No request was answered meanwhile"},
+		{of(500, time.Second), new(delivered), "No request was answered in the last part"},
 		{new(delivered), of(500, time.Second), "nothing to compare it with"},
+		{of(500, time.Second), unreported, "Not enough answers report cached tokens to compare hit rates; P90 from 1.00 s to 1.00 s. Look again"},
+		{unreported, of(500, time.Second), "Not enough answers report cached tokens"},
 	} {
 		if got := judgement(tc.before, tc.after, "BACK"); !strings.Contains(got, tc.want) {
 			t.Errorf("%q, want %q", got, tc.want)
