@@ -115,6 +115,6 @@ func (e *envelope) noEvidence() bool {
 		truth(e.beam) ||
 		!null(e.embeds) ||
 		!null(e.truncate) ||
-		isText(e.truncation) && string(quoted(e.truncation)) != "disabled" ||
+		isText(e.truncation) && !keyIs(quoted(e.truncation), "disabled") ||
 		isText(e.previous) && len(e.previous) > len(`""`)
 }

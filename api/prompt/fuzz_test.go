@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"testing"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -84,8 +87,8 @@ func checkRefusal(t *testing.T, body []byte, err error) {
 	}
 }
 
-// checkScanned checks that what is refused as JSON is refused by the scan, which
-// is all that input lists go through, and not by the tree parser behind it.
+// checkScanned checks that what is refused as JSON is refused also where nothing is noted of it,
+// as of input lists, whose numbers are skipped in another way.
 func checkScanned(t *testing.T, body []byte, err error) {
 	t.Helper()
 	if e, ok := errors.AsType[*prompt.Error](err); !ok || e.Code != prompt.CodeInvalidJSON {
@@ -93,7 +96,105 @@ func checkScanned(t *testing.T, body []byte, err error) {
 	}
 	if r, err := prompt.Parse(prompt.Embeddings, body); err == nil {
 		r.Release()
-		t.Fatalf("the scan accepts %q and the tree parser does not", body)
+		t.Fatalf("%q is accepted where nothing is noted of it, and refused where it is", body)
+	}
+}
+
+// Whatever encoding/json reads in a body, spelled otherwise, has the same keys.
+func FuzzSpelling(f *testing.F) {
+	for _, seed := range seeds {
+		for _, kind := range []prompt.Kind{prompt.Chat, prompt.Responses, prompt.Messages} {
+			f.Add(uint8(kind), []byte(seed))
+		}
+	}
+	f.Add(uint8(prompt.Chat), []byte(`{"messages":[{"role":"us\u0065r","content":"a\nb\"c\\d\u00e9\ud83d\ude00\ud800\/"}],"tools":[{"type":"function","function":{"name":"f","a":1.50,"a":[{}]}}]}`))
+	f.Fuzz(func(t *testing.T, k uint8, body []byte) {
+		kind := []prompt.Kind{prompt.Chat, prompt.Responses, prompt.Messages}[k%3]
+		body = bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF"))
+		if !json.Valid(body) {
+			return
+		}
+		other, err := respelled(body)
+		if err != nil {
+			return // it is nested deeper than encoding/json goes
+		}
+		a, errA := prompt.Parse(kind, body)
+		b, errB := prompt.Parse(kind, other)
+		if errA != nil || errB != nil {
+			if (errA == nil) != (errB == nil) {
+				t.Fatalf("%s: %v\n%s: %v", body, errA, other, errB)
+			}
+			return
+		}
+		defer a.Release()
+		defer b.Release()
+		keysA, keysB := a.Hash(small, kvindex.Unlimited, ""), b.Hash(small, kvindex.Unlimited, "")
+		if keysA.Prefix != keysB.Prefix || !slices.Equal(keysA.Blocks, keysB.Blocks) {
+			t.Fatalf("the keys differ:\n%s\n%q\n%s\n%q", body, a.Stream(0), other, b.Stream(0))
+		}
+		if a.Model() != b.Model() || a.N() != b.N() || a.HasBinary() != b.HasBinary() || a.Streaming() != b.Streaming() || a.UsageAsked() != b.UsageAsked() {
+			t.Fatalf("read otherwise:\n%s\n%s", body, other)
+		}
+	})
+}
+
+// respelled is a body as encoding/json reads it, with other white space, and every second
+// character of its texts in an escape.
+func respelled(body []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var out bytes.Buffer
+	type container struct {
+		object  bool
+		members int // keys count as well
+	}
+	var open []container
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return out.Bytes(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if end, ok := token.(json.Delim); ok && (end == '}' || end == ']') {
+			open = open[:len(open)-1]
+			fmt.Fprintf(&out, "\r%c", end)
+			continue
+		}
+		if len(open) > 0 {
+			in := &open[len(open)-1]
+			switch {
+			case in.object && in.members%2 == 1:
+				out.WriteString(" : ")
+			case in.members > 0:
+				out.WriteString("\n,\t")
+			}
+			in.members++
+		}
+		switch v := token.(type) {
+		case json.Delim:
+			open = append(open, container{object: v == '{'})
+			fmt.Fprintf(&out, "%c ", v)
+		case string:
+			out.WriteByte('"')
+			for i, r := range []rune(v) {
+				switch {
+				case r > 0xFFFF && i%2 == 0:
+					high, low := utf16.EncodeRune(r)
+					fmt.Fprintf(&out, `\u%04X\u%04x`, high, low)
+				case r < ' ' || r == '"' || r == '\\' || i%2 == 0 && r <= 0xFFFF:
+					fmt.Fprintf(&out, `\u%04x`, r)
+				default:
+					out.WriteRune(r)
+				}
+			}
+			out.WriteByte('"')
+		case nil:
+			out.WriteString("null")
+		default: // a number as it is spelled, or a truth
+			fmt.Fprint(&out, v)
+		}
 	}
 }
 

@@ -34,7 +34,9 @@ func truth(raw []byte) bool {
 	if !isText(raw) {
 		return given(raw) && (raw[0] == 't' || raw[0] >= '1' && raw[0] <= '9')
 	}
-	return affirms(quoted(raw))
+	var buf [longestKey * len(`\u0000`)]byte
+	word, ok := plainKey(quoted(raw), buf[:0])
+	return ok && affirms(word)
 }
 
 // affirms reports whether word is one that engines take for true.
@@ -49,8 +51,9 @@ func affirms(word []byte) bool {
 
 // count reads a raw number of answers, as a number or a string, at least 1.
 func count(raw []byte) int {
+	var buf [longestKey * len(`\u0000`)]byte
 	if isText(raw) {
-		raw = quoted(raw)
+		raw, _ = plainKey(quoted(raw), buf[:0])
 	}
 	n := 0
 	for _, c := range raw {
