@@ -86,6 +86,13 @@ test-javascript: ## Test SageMaker's paths with AWS's and OpenAI's JavaScript cl
 	cd tests/awscompat && npm install --no-package-lock --no-audit --no-fund --ignore-scripts
 	cd tests/awscompat && go test -count=1 -v -run '^TestJavaScript$$' .
 
+# Needs node and npm. On Debian chromium is installed where it is missing.
+.PHONY: ui-test
+ui-test: ## Test the dashboard in chromium (installs that on Debian, and fetches what drives it; needs node and npm)
+	@command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
+	cd tests/browser && npm install --no-package-lock --no-audit --no-fund --ignore-scripts
+	go test -count=1 -v ./tests/browser
+
 .PHONY: fuzz-smoke
 fuzz-smoke: out/fuzz.targets ## Run every fuzz target for a fixed number of executions
 	@while read -r pkg name; do \

@@ -83,7 +83,7 @@ func New(o Options) http.Handler {
 	o = o.withDefaults()
 	h := &handler{o}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", h.index)
+	mux.HandleFunc("GET /debug/{$}", h.index)
 	mux.Handle("GET /metrics", o.Metrics)
 	mux.HandleFunc("GET /healthz", h.healthz)
 	mux.HandleFunc("GET /readyz", h.readyz)
@@ -99,6 +99,7 @@ func New(o Options) http.Handler {
 
 const indexText = `warmroute %s, admin port
 
+/                   the dashboard
 /metrics            Prometheus metrics
 /healthz            200 while the process lives
 /readyz             200 while some backend can serve, else 503; counts by pool

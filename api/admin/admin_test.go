@@ -278,7 +278,7 @@ func TestDecisions(t *testing.T) {
 func TestOtherPages(t *testing.T) {
 	p := newPort(t)
 	for path, want := range map[string]string{
-		"/": "/debug/decisions", "/metrics": "metrics here", "/healthz": "ok", "/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "",
+		"/debug/": "/debug/decisions", "/metrics": "metrics here", "/healthz": "ok", "/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "",
 	} {
 		if w := p.get(t, path); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %.100s", path, w.Code, w.Body)

@@ -177,7 +177,8 @@ const learnWait = 1500 * time.Millisecond
 func announce(ctx context.Context, w io.Writer, g *gateway.Gateway, keyed bool) {
 	data, admin := g.Secured()
 	base := reach(g.Addr(), data)
-	fmt.Fprintf(w, "warmroute %s\n  requests  %s\n  admin     %s\n", buildInfo().Version, base, reach(g.AdminAddr(), admin))
+	operators := reach(g.AdminAddr(), admin)
+	fmt.Fprintf(w, "warmroute %s\n  requests  %s\n  admin     %s\n  dashboard %s/\n", buildInfo().Version, base, operators, operators)
 	await(ctx, g.Router())
 	if ctx.Err() != nil {
 		return

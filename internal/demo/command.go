@@ -96,7 +96,11 @@ func execute(ctx context.Context, cmd *cobra.Command, cfg Config, o options) err
 		cmd.Println(intro(cfg, text))
 	}
 	probe := startProbe()
-	results, l, err := run(ctx, cfg, text, watch, o.keeper(cfg))
+	results, l, err := run(ctx, cfg, text, watch, o.keeper(cfg), func(url string) {
+		if o.output == outputTable {
+			cmd.Printf("dashboard, while it runs: %s\n", url)
+		}
+	})
 	late := probe.stop()
 	watch.close()
 	if l.fleet != nil {

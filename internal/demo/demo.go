@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/warmroute/warmroute/internal/workload"
 )
@@ -22,7 +23,7 @@ type Watcher interface {
 // returns what came of each, in order. watch may be nil. The results that are
 // complete are returned along with an error.
 func Run(ctx context.Context, cfg Config, text workload.Text, watch Watcher) ([]Result, error) {
-	results, left, err := run(ctx, cfg, text, watch, "")
+	results, left, err := run(ctx, cfg, text, watch, "", func(string) {})
 	if left.fleet != nil {
 		_ = left.fleet.stop() // not asked for
 	}
@@ -35,8 +36,9 @@ type left struct {
 	experience *experience // of the strategy on which advice is given, nil where it did not get so far
 }
 
-// run is [Run]; the fleet of the strategy keep is left running.
-func run(ctx context.Context, cfg Config, text workload.Text, watch Watcher, keep string) (results []Result, l left, err error) {
+// run is [Run]; the fleet of the strategy keep is left running, and dashboard is told where the
+// page of the first fleet is. Those that follow have it at the same address where they can.
+func run(ctx context.Context, cfg Config, text workload.Text, watch Watcher, keep string, dashboard func(url string)) (results []Result, l left, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, l, err
 	}
@@ -47,10 +49,18 @@ func run(ctx context.Context, cfg Config, text workload.Text, watch Watcher, kee
 	if watch == nil {
 		watch = unwatched{}
 	}
+	admin := anyPort
 	for _, strategy := range cfg.Strategies {
-		f, err := startFleet(ctx, cfg, strategy)
+		f, err := startFleet(ctx, cfg, strategy, admin)
+		if err != nil && admin != anyPort { // somebody has it, perhaps the fleet that is kept
+			f, err = startFleet(ctx, cfg, strategy, anyPort)
+		}
 		if err != nil {
 			return results, l, fmt.Errorf("%s: %w", strategy, err)
+		}
+		if at := f.gateway.admin; at != "http://"+admin {
+			admin = strings.TrimPrefix(at, "http://")
+			dashboard(at + "/")
 		}
 		watch.Begin(strategy, text.Requests())
 		result, err := f.measure(ctx, cfg, text, strategy, watch)

@@ -27,8 +27,9 @@ type fleet struct {
 	group    *errgroup.Group
 }
 
-// startFleet starts doubles with empty caches and a router that knows nothing.
-func startFleet(ctx context.Context, cfg Config, strategy string) (*fleet, error) {
+// startFleet starts doubles with empty caches and a router that knows nothing, with its admin
+// port at an address.
+func startFleet(ctx context.Context, cfg Config, strategy, admin string) (*fleet, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &fleet{cancel: cancel}
 	f.group, ctx = errgroup.WithContext(ctx)
@@ -41,7 +42,7 @@ func startFleet(ctx context.Context, cfg Config, strategy string) (*fleet, error
 		f.backends = append(f.backends, addr)
 		urls = append(urls, "http://"+addr)
 	}
-	front, err := startFront(ctx, f.group, urls, strategy, cfg.Seed)
+	front, err := startFront(ctx, f.group, urls, strategy, admin, cfg.Seed)
 	if err != nil {
 		return nil, errors.Join(err, f.stop())
 	}

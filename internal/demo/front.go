@@ -25,12 +25,12 @@ type front struct {
 }
 
 // startFront starts a router over the engines that runs until ctx ends.
-func startFront(ctx context.Context, group *errgroup.Group, urls []string, strategy string, seed uint64) (*front, error) {
+func startFront(ctx context.Context, group *errgroup.Group, urls []string, strategy, admin string, seed uint64) (*front, error) {
 	c, _, err := config.FromBackends(urls)
 	if err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}
-	c.Listen, c.AdminListen = anyPort, anyPort
+	c.Listen, c.AdminListen = anyPort, admin
 	c.Timeouts.ShutdownGrace = grace
 	c.Pools[0].Models = []config.Model{{Name: model}}
 	c.Pools[0].Routing.Strategy = strategy

@@ -9,7 +9,8 @@ import (
 // stay tells how to try the fleet by hand and waits for Ctrl-C.
 func stay(ctx context.Context, w io.Writer, f *fleet) error {
 	_, err := fmt.Fprintf(w, `
-The fleet is still running, with warm caches. Try, and end it with Ctrl-C:
+The fleet is still running, with warm caches. The dashboard: %[2]s/
+Try, and end it with Ctrl-C:
 
   curl -sN %[1]s/v1/chat/completions -i -H 'Content-Type: application/json' -d '{"model": "%[3]s", "stream": true, "max_tokens": 20, "messages": [{"role": "user", "content": "Say something."}]}'
   curl -s %[2]s/debug/state

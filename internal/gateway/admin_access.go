@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/warmroute/warmroute/api/admin"
+	"github.com/warmroute/warmroute/api/dashboard"
 	"github.com/warmroute/warmroute/api/keys"
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/rpc"
@@ -81,7 +82,7 @@ func hostOf(address string) string {
 
 // open reports whether a path is for everybody.
 func (g *adminGate) open(path string) bool {
-	return path == "/healthz" || path == "/readyz" || path == "/metrics" && g.openMetrics.Load()
+	return path == "/healthz" || path == "/readyz" || dashboard.Serves(path) || path == "/metrics" && g.openMetrics.Load()
 }
 
 // admit finds out which operator a request is from, or why it is not let in.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/warmroute/warmroute/api/admin"
 	"github.com/warmroute/warmroute/api/anthropic"
+	"github.com/warmroute/warmroute/api/dashboard"
 	"github.com/warmroute/warmroute/api/openai"
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/rpc"
@@ -216,7 +217,11 @@ func (g *Gateway) build(o Options) error {
 		Version:     o.Version,
 	}
 	g.adminGate = newAdminGate(o.Config)
-	g.adminServer = g.newServer(g.adminTLS, g.adminGate.before(adminSurfaces(g.operators, shown)))
+	page, err := dashboard.New(o.Version)
+	if err != nil {
+		return err
+	}
+	g.adminServer = g.newServer(g.adminTLS, g.adminGate.before(adminSurfaces(g.operators, page, shown)))
 	g.readiness = func() (bool, string) { return admin.Ready(shown) }
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmroute/warmroute/api/admin"
 	"github.com/warmroute/warmroute/api/anthropic"
+	"github.com/warmroute/warmroute/api/dashboard"
 	"github.com/warmroute/warmroute/api/openai"
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/rpc"
@@ -62,9 +63,11 @@ func newOperators(o Options, g *Gateway) (*rpc.Admin, error) {
 }
 
 // adminSurfaces returns what the admin port serves.
-func adminSurfaces(operators *rpc.Admin, o admin.Options) http.Handler {
+func adminSurfaces(operators *rpc.Admin, page http.Handler, o admin.Options) http.Handler {
 	mux := http.NewServeMux()
 	operators.Register(mux)
+	mux.Handle("/{$}", page)
+	mux.Handle(dashboard.Prefix, page)
 	mux.Handle("/", admin.New(o))
 	return mux
 }

@@ -1,0 +1,4 @@
+// Package browser holds the test that drives the dashboard in Debian's chromium, over a fleet
+// of real processes: engine doubles, the router, requests in a closed loop. What the browser
+// is driven with comes by: make ui-test. Screenshots are left in out/browser.
+package browser

@@ -1,0 +1,65 @@
+// A page of the dashboard, and what it did that it must not.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+export class Page {
+  // open opens a URL in a window of its own and waits until the page has shown something.
+  static async open(browser, url, { width = 1280, height = 900, dark = false, wait = true } = {}) {
+    const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
+    const page = new Page();
+    page.context = context;
+    page.tab = await context.newPage();
+    page.errors = [];
+    page.foreign = [];
+    page.bytes = 0;
+    page.files = [];
+    page.expected = false; // errors of the network, while it is taken away
+    page.tab.on("console", (m) => {
+      if (m.type() === "error" && !page.expected) page.errors.push(m.text());
+    });
+    page.tab.on("pageerror", (e) => page.errors.push(String(e)));
+    const origin = new URL(url).origin;
+    page.tab.on("request", (r) => {
+      if (!r.url().startsWith(`${origin}/`)) page.foreign.push(r.url());
+    });
+    page.tab.on("response", (r) => {
+      if (r.request().method() === "GET" && r.ok()) page.files.push(r);
+    });
+    await page.tab.goto(url);
+    if (wait) await page.tab.waitForSelector("body[data-loaded]");
+    return page;
+  }
+
+  // weight is the size of what was loaded to show the page, in bytes, data left out.
+  async weight() {
+    let sum = 0;
+    for (const r of this.files) if (!r.url().includes("readyz")) sum += (await r.body()).length;
+    return sum;
+  }
+
+  // until waits for something to be so on the page, and returns what it gave.
+  async until(what, f, argument, timeout = 10000) {
+    try {
+      return await (await this.tab.waitForFunction(f, argument, { timeout, polling: 50 })).jsonValue();
+    } catch (err) {
+      throw new Error(`${what}: ${err.message.split("\n")[0]}`);
+    }
+  }
+
+  // audit returns what axe finds that is serious or worse.
+  async audit() {
+    const found = await this.tab.evaluate(`${axe}; axe.run(document, { resultTypes: ["violations"] })`);
+    return found.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+      .map((v) => `${v.id} (${v.impact}): ${v.nodes.slice(0, 4).map((n) => `${n.target.join(" ")} ${n.any[0]?.message ?? ""}`).join("; ")}`);
+  }
+
+  async shot(path, fullPage = true) {
+    await this.tab.screenshot({ path, fullPage });
+  }
+
+  async close() {
+    await this.context.close();
+  }
+}
