@@ -203,7 +203,7 @@ func TestSetConfigCallsWaiters(t *testing.T) {
 	config := DefaultConfig()
 	config.OnSaturation = Queue
 	_, p := testPool(t, config, 1)
-	w, _ := p.Join(1)
+	w, _ := p.Join("", 1, 1)
 	if err := p.SetConfig(DefaultConfig()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,28 +1,48 @@
 package router
 
 import (
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
+)
+
+// Why nobody can join a line.
+var (
+	// ErrLineFull says that too many wait already.
+	ErrLineFull = errors.New("the waiting line is full")
+	// ErrShareFull says that too many of one tenant do.
+	ErrShareFull = errors.New("the tenant's share of the waiting line is full")
 )
 
 // line is the requests of a pool that wait for a slot, first come first served.
 type line struct {
 	mu      sync.Mutex
 	waiters []*Waiter
-	called  int // waiters that were called and have not said what came of it
+	tenants map[string]int // how many of them are whose; those of nobody are not counted
+	called  int            // waiters that were called and have not said what came of it
+
+	refused, refusedShare atomic.Uint64 // who found it full, or the tenant's share of it
 }
 
 // Waiter is a place in a pool's waiting line.
 type Waiter struct {
 	line   *line
+	tenant string
 	ready  chan struct{}
 	called bool // and has not said what came of it; guarded by line.mu
 }
 
-// Join takes a place at the end of the waiting line unless it has max waiters
-// already. The caller must call [Waiter.Leave].
-func (p *Pool) Join(max int) (w *Waiter, ok bool) {
-	return p.line.join(max)
+// Join takes a place at the end of the waiting line, unless it has most waiters already
+// ([ErrLineFull]), or share of the tenant ([ErrShareFull]); of an empty tenant, which is nobody,
+// there may be as many as the line takes. The caller must call [Waiter.Leave].
+func (p *Pool) Join(tenant string, most, share int) (*Waiter, error) {
+	return p.line.join(tenant, most, share)
+}
+
+// Refused is how many found the waiting line full, and how many their tenant's share of it.
+func (p *Pool) Refused() (full, share uint64) {
+	return p.line.refused.Load(), p.line.refusedShare.Load()
 }
 
 // Waiting is how many requests wait for a slot.
@@ -48,6 +68,7 @@ func (w *Waiter) Again() {
 	w.answer()
 	w.ready = make(chan struct{})
 	w.line.waiters = slices.Insert(w.line.waiters, 0, w)
+	w.line.count(w, 1)
 }
 
 // Leave gives the place up. took says that the waiter got a slot; one that was
@@ -58,6 +79,7 @@ func (w *Waiter) Leave(took bool) {
 	w.answer()
 	if i := slices.Index(w.line.waiters, w); i >= 0 {
 		w.line.waiters = slices.Delete(w.line.waiters, i, i+1)
+		w.line.count(w, -1)
 		return
 	}
 	if !took {
@@ -73,15 +95,34 @@ func (w *Waiter) answer() {
 	}
 }
 
-func (l *line) join(max int) (*Waiter, bool) {
+func (l *line) join(tenant string, most, share int) (*Waiter, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiters) >= max {
-		return nil, false
+	switch {
+	case len(l.waiters) >= most:
+		l.refused.Add(1)
+		return nil, ErrLineFull
+	case tenant != "" && l.tenants[tenant] >= share:
+		l.refusedShare.Add(1)
+		return nil, ErrShareFull
 	}
-	w := &Waiter{line: l, ready: make(chan struct{})}
+	w := &Waiter{line: l, tenant: tenant, ready: make(chan struct{})}
 	l.waiters = append(l.waiters, w)
-	return w, true
+	l.count(w, 1)
+	return w, nil
+}
+
+// count notes that a waiter has a place, or has it no more. l.mu is held.
+func (l *line) count(w *Waiter, by int) {
+	if w.tenant == "" {
+		return
+	}
+	if l.tenants == nil {
+		l.tenants = make(map[string]int)
+	}
+	if l.tenants[w.tenant] += by; l.tenants[w.tenant] == 0 {
+		delete(l.tenants, w.tenant)
+	}
 }
 
 // occupied reports whether anybody waits, or was called and is on its way.
@@ -112,6 +153,7 @@ func (l *line) call(n int) {
 	for _, w := range l.waiters[:n] {
 		w.called = true
 		l.called++
+		l.count(w, -1)
 		close(w.ready)
 	}
 	l.waiters = slices.Delete(l.waiters, 0, n)

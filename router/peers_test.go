@@ -196,8 +196,8 @@ func TestPeersGiveRoomToWaiters(t *testing.T) {
 	if _, err := r.Route(docRequest(p, "doc", now)); err == nil {
 		t.Fatal("there is room")
 	}
-	w, ok := p.Join(2)
-	if !ok {
+	w, err := p.Join("", 2, 2)
+	if err != nil {
 		t.Fatal("no place in the line")
 	}
 	if called(w) {

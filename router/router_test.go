@@ -416,9 +416,9 @@ func TestLine(t *testing.T) {
 	if _, err := r.Route(req); !errors.As(err, &full) || !full.Wait {
 		t.Fatalf("Route of a full pool: got %v, want to wait", err)
 	}
-	first, ok := p.Join(2)
-	second, ok2 := p.Join(2)
-	if _, third := p.Join(2); !ok || !ok2 || third {
+	first, err := p.Join("", 2, 2)
+	second, err2 := p.Join("", 2, 2)
+	if _, third := p.Join("", 2, 2); err != nil || err2 != nil || !errors.Is(third, ErrLineFull) {
 		t.Fatal("Join: want two places")
 	}
 	if got := p.Waiting(); got != 2 {
@@ -445,7 +445,7 @@ func TestLine(t *testing.T) {
 		t.Fatal("called again without a slot")
 	}
 	second.Leave(false) // gave up while waiting
-	third, _ := p.Join(2)
+	third, _ := p.Join("", 2, 2)
 	p.line.wake(1)
 	if !called(first) {
 		t.Fatal("a waiter that came back lost its place at the front")

@@ -166,8 +166,8 @@ func TestState(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.router.Complete(d, feedback.Outcome{Now: time.Now()})
-	w, ok := p.router.Pools()[0].Join(1)
-	if !ok {
+	w, err := p.router.Pools()[0].Join("", 1, 1)
+	if err != nil {
 		t.Fatal("no place in line")
 	}
 	defer w.Leave(true)

@@ -40,6 +40,7 @@ type Option interface{ apply(*settings) }
 type settings struct {
 	carrier *http.Client
 	lease   time.Duration
+	key     string
 	connect []connect.ClientOption
 }
 
@@ -54,6 +55,9 @@ func WithHTTPClient(c *http.Client) Option { return option(func(s *settings) { s
 // WithLease sets how long the router keeps a decision without hearing of it, 1 s–1 h.
 // Default [DefaultLease].
 func WithLease(lease time.Duration) Option { return option(func(s *settings) { s.lease = lease }) }
+
+// WithKey shows an API key, where the router has keys.
+func WithKey(key string) Option { return option(func(s *settings) { s.key = key }) }
 
 // WithGRPC speaks gRPC instead of Connect. The HTTP client must be able to HTTP/2.
 func WithGRPC() Option {
@@ -72,8 +76,21 @@ func New(baseURL string, options ...Option) *Client {
 			s.carrier.Transport = t.Clone() // or what replaces the default would be asked to route itself
 		}
 	}
+	if s.key != "" {
+		s.connect = append(s.connect, connect.WithInterceptors(showing(s.key)))
+	}
 	base := strings.TrimRight(baseURL, "/")
 	return &Client{base: base, carrier: s.carrier, lease: s.lease, rpc: warmroutev1connect.NewRoutingServiceClient(s.carrier, base, s.connect...)}
+}
+
+// showing shows a key with every call.
+func showing(key string) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			r.Header().Set("Authorization", "Bearer "+key)
+			return next(ctx, r)
+		}
+	}
 }
 
 // Close waits for the reports that are under way.

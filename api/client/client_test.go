@@ -24,6 +24,7 @@ import (
 	"github.com/warmroute/warmroute/api/client"
 	"github.com/warmroute/warmroute/api/intake"
 	"github.com/warmroute/warmroute/api/openai"
+	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/rpc"
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
@@ -641,4 +642,22 @@ func ExampleClient_Route() {
 	// Output:
 	// send it to http://gpu-1:8000 for the model m
 	// reported: true
+}
+
+// WithKey shows a key with every call, and what the router says of it can be told apart.
+func TestWithKey(t *testing.T) {
+	shown := make(chan string, 8)
+	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown <- r.Header.Get("Authorization")
+		rpc.Refuse(w, r, &proxy.Error{Status: http.StatusUnauthorized, Message: "not known"})
+	}))
+	t.Cleanup(router.Close)
+	for key, want := range map[string]string{"k": "Bearer k", "": ""} {
+		c := client.New(router.URL, client.WithKey(key), client.WithHTTPClient(router.Client()))
+		_, err := c.Route(t.Context(), client.Request{Path: "/v1/chat/completions", Body: []byte(`{}`)})
+		if got := <-shown; got != want || connect.CodeOf(err) != connect.CodeUnauthenticated {
+			t.Errorf("key %q: the router was shown %q, and the error is %v", key, got, err)
+		}
+		c.Close()
+	}
 }

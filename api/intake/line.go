@@ -3,6 +3,7 @@ package intake
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/warmroute/warmroute/router"
@@ -10,26 +11,57 @@ import (
 
 // What ends the wait for a slot without a decision.
 var (
-	// ErrLineFull says that too many wait already.
-	ErrLineFull = errors.New("the waiting line is full")
 	// ErrLineWait says that no slot became free in time.
 	ErrLineWait = errors.New("no slot became free in time")
 	// ErrLineLeft says that nobody waits for the answer any more.
 	ErrLineLeft = errors.New("the client left")
 )
 
+// Line bounds a pool's line. It is part of what a surface is configured with.
+type Line struct {
+	// Most is how many requests wait at a time, and Share how many of those are of one
+	// tenant.
+	Most, Share int
+	// Wait is how long a request waits.
+	Wait time.Duration
+}
+
+// NewLine returns a line of at most most, of which one tenant may have a part, at least one;
+// a part of 0 is all.
+func NewLine(most int, part float64, wait time.Duration) Line {
+	share := most
+	if part > 0 {
+		share = min(max(int(part*float64(most)), 1), most)
+	}
+	return Line{Most: most, Share: share, Wait: wait}
+}
+
+// Refused is what is said of a line that a request does not get a slot in; ok is false for other
+// errors.
+func (l Line) Refused(err error, pool string) (message string, ok bool) {
+	switch {
+	case errors.Is(err, router.ErrLineFull):
+		return fmt.Sprintf("%d requests wait for a slot of pool %q already (limits.max_queued)", l.Most, pool), true
+	case errors.Is(err, router.ErrShareFull):
+		return fmt.Sprintf("%d requests of yours wait for a slot of pool %q already, which is your part of its queue (limits.queue_share)", l.Share, pool), true
+	case errors.Is(err, ErrLineWait):
+		return fmt.Sprintf("no slot of pool %q became free within %v (timeouts.queue)", pool, l.Wait), true
+	}
+	return "", false
+}
+
 // lookAgain is how often the first in line looks for a slot without being called: a
 // backend that comes back from a pause or an ejection calls nobody.
 const lookAgain = time.Second
 
 // Wait waits in a pool's line until ask gets a decision, or an error other than that the
-// pool is saturated. At most most requests wait, none beyond until. ask makes the
+// pool is saturated. The line is bounded, also for a tenant; none waits beyond until. ask makes the
 // decision with [router.Request.Waited] set. A call that comes while a slot is taken
 // without it goes on to whoever is next in line.
-func Wait(ctx context.Context, pool *router.Pool, most int, until time.Time, ask func() (*router.Decision, error)) (*router.Decision, error) {
-	place, ok := pool.Join(most)
-	if !ok {
-		return nil, ErrLineFull
+func Wait(ctx context.Context, pool *router.Pool, line Line, tenant string, until time.Time, ask func() (*router.Decision, error)) (*router.Decision, error) {
+	place, err := pool.Join(tenant, line.Most, line.Share)
+	if err != nil {
+		return nil, err
 	}
 	called := false
 	defer func() { place.Leave(called) }()

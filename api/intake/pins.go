@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"errors"
 	"time"
 
 	"github.com/warmroute/warmroute/router"
@@ -9,22 +10,36 @@ import (
 // SessionKey names a session that an engine has begun, with the fleet's secret.
 func SessionKey(id, keySeed string) router.PinKey { return router.NewPinKey("session", id, keySeed) }
 
-// ResponseKey names an answer that an engine stores, with the fleet's secret.
-func ResponseKey(id, keySeed string) router.PinKey { return router.NewPinKey("response", id, keySeed) }
-
-// FollowPrevious leads a conversation back to the backend that stores its previous answer,
-// where the request is bound to none already, and returns the answer's key; 0 where nothing
-// is followed. If that backend has left for good, another engine is to say that it does not
-// know the conversation.
-func FollowPrevious(ask *router.Request, previous, keySeed string, now time.Time) router.PinKey {
-	if previous == "" || ask.Pin != "" {
-		return 0
+// ResponseKey names an answer that an engine stores for somebody, empty for everybody, with the
+// fleet's secret.
+func ResponseKey(id, owner, keySeed string) router.PinKey {
+	if owner != "" {
+		id += "\x00" + owner // an id has no such character
 	}
-	key := ResponseKey(previous, keySeed)
+	return router.NewPinKey("response", id, keySeed)
+}
+
+// ErrNoPrevious says that the previous answer of a conversation is not one of whoever goes on
+// with it.
+var ErrNoPrevious = errors.New("previous_response_id: there is no such response, or it is not yours, or it is forgotten")
+
+// FollowPrevious leads a conversation back to the backend that stores its previous answer, where
+// the request is bound to none already, and returns the answer's key; 0 where nothing is
+// followed. If that backend has left for good, or nothing is known of the answer, an engine is to
+// say that it does not know the conversation; where answers have owners, which engines know
+// nothing of, it is [ErrNoPrevious].
+func FollowPrevious(ask *router.Request, previous, owner, keySeed string, now time.Time) (router.PinKey, error) {
+	if previous == "" || ask.Pin != "" && owner == "" {
+		return 0, nil
+	}
+	key := ResponseKey(previous, owner, keySeed)
 	at := ask.Pool.Pinned(key, now)
-	if at == "" {
-		return 0
+	switch {
+	case at == "" && owner != "":
+		return 0, ErrNoPrevious
+	case at == "", ask.Pin != "":
+		return 0, nil
 	}
 	ask.Pin, ask.PinRequired = at, true
-	return key
+	return key, nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -36,47 +37,90 @@ type Key struct {
 	// RequestsPerSecond bounds its requests, of which twice as many, and at least one, may come at once;
 	// 0 is no bound.
 	RequestsPerSecond float64
+	// TokensPerMinute bounds the tokens of its requests and their answers, of which a minute's
+	// worth may come at once; 0 is no bound.
+	TokensPerMinute int
 }
 
-// holder is a key and how often it may still ask.
+// holder is a key and how much it may still ask for.
 type holder struct {
 	Key
 
-	limit *rate.Limiter // nil: as often as it likes
+	limit  *rate.Limiter // nil: as often as it likes
+	tokens *bucket       // nil: as much as it likes
 }
 
-// Ring holds all keys. It does not change.
+// Ring holds all keys.
 type Ring struct {
+	now     func() time.Time
+	current atomic.Pointer[holders]
+}
+
+// holders are the keys of a ring at a moment. They do not change.
+type holders struct {
 	byID    map[string]*holder
 	byToken map[[sha256.Size]byte]*holder
-	now     func() time.Time
+	byName  map[string]*holder
 }
 
 // New returns the ring of these keys. now is the clock; nil is time.Now. A hash that is none
 // lets nobody in.
 func New(all []Key, now func() time.Time) *Ring {
-	r := &Ring{byID: make(map[string]*holder), byToken: make(map[[sha256.Size]byte]*holder), now: now}
-	for _, k := range all {
-		h := &holder{Key: k}
-		if k.RequestsPerSecond > 0 {
-			h.limit = rate.NewLimiter(rate.Limit(k.RequestsPerSecond), max(1, int(2*k.RequestsPerSecond)))
-		}
-		var sum [sha256.Size]byte
-		if n, err := hex.Decode(sum[:], []byte(k.TokenSHA256)); err == nil && n == len(sum) {
-			r.byToken[sum] = h
-		}
-		if k.AccessKeyID != "" {
-			r.byID[k.AccessKeyID] = h
-		}
-	}
+	r := &Ring{now: now}
 	if now == nil {
 		r.now = time.Now
 	}
+	r.current.Store(new(holders))
+	r.Replace(all)
 	return r
 }
 
-// Admit says who a request is from: by the token that it shows, or by its signature. What it
-// says of a signed body holds only once [proxy.Visitor.Check] has said so too; it watches the
+// Replace has other keys let in from now on. One of the same name goes on with what it has used
+// of its bounds. It must not be called twice at the same time.
+func (r *Ring) Replace(all []Key) {
+	before := r.current.Load()
+	next := &holders{byID: make(map[string]*holder), byToken: make(map[[sha256.Size]byte]*holder), byName: make(map[string]*holder)}
+	for _, k := range all {
+		h := r.holder(k, before.byName[k.Name])
+		next.byName[k.Name] = h
+		var sum [sha256.Size]byte
+		if n, err := hex.Decode(sum[:], []byte(k.TokenSHA256)); err == nil && n == len(sum) {
+			next.byToken[sum] = h
+		}
+		if k.AccessKeyID != "" {
+			next.byID[k.AccessKeyID] = h
+		}
+	}
+	r.current.Store(next)
+}
+
+// holder returns the holder of a key, which goes on from where one before it was; nil for none.
+func (r *Ring) holder(k Key, before *holder) *holder {
+	h := &holder{Key: k}
+	if before == nil {
+		before = new(holder)
+	}
+	if k.RequestsPerSecond > 0 {
+		limit, burst := rate.Limit(k.RequestsPerSecond), max(1, int(2*k.RequestsPerSecond))
+		if h.limit = before.limit; h.limit == nil {
+			h.limit = rate.NewLimiter(limit, burst)
+		} else if h.limit.Limit() != limit {
+			h.limit.SetLimitAt(r.now(), limit)
+			h.limit.SetBurstAt(r.now(), burst)
+		}
+	}
+	if k.TokensPerMinute > 0 {
+		if h.tokens = before.tokens; h.tokens == nil {
+			h.tokens = newBucket(k.Name, k.TokensPerMinute, r.now)
+		} else if before.TokensPerMinute != k.TokensPerMinute {
+			h.tokens.change(k.TokensPerMinute)
+		}
+	}
+	return h
+}
+
+// Admit says who a request is from: by the token that it shows, or by its signature, which is
+// verified at once where the request says the hash of its body. What it says of a signed body holds only once [proxy.Visitor.Check] has said so too; it watches the
 // body go by, so the request must be read through r.Body from then on.
 func (r *Ring) Admit(req *http.Request) (proxy.Visitor, *proxy.Error) {
 	if token := Token(req); token != "" {
@@ -98,15 +142,43 @@ func Token(req *http.Request) string {
 	return strings.TrimSpace(req.Header.Get("X-Api-Key"))
 }
 
-// admitToken finds whose token it is, by its hash: how long that takes says nothing of any
-// token that is good.
-func (r *Ring) admitToken(token string) (proxy.Visitor, *proxy.Error) {
-	h, known := r.byToken[sha256.Sum256([]byte(token))]
-	if !known {
+// AdmitToken is [Ring.Admit] for callers who can show a token only, and whose calls are not all
+// bounded: what [proxy.Visitor.Check] of the visitor is asked for counts as a request.
+func (r *Ring) AdmitToken(req *http.Request) (proxy.Visitor, *proxy.Error) {
+	shown := Token(req)
+	if shown == "" {
 		return proxy.Visitor{}, &proxy.Error{
+			Status: http.StatusUnauthorized, Code: proxy.CodeNoCredentials, Challenge: bearer,
+			Message: "this router wants to know who asks: send an API key, Authorization: Bearer … (keys)",
+		}
+	}
+	h, err := r.whose(shown)
+	if err != nil {
+		return proxy.Visitor{}, err
+	}
+	visitor := h.visitor()
+	visitor.Check = func() *proxy.Error { return h.often(r.now()) }
+	return visitor, nil
+}
+
+// whose finds whose token it is, by its hash: how long that takes says nothing of any token
+// that is good.
+func (r *Ring) whose(token string) (*holder, *proxy.Error) {
+	h, known := r.current.Load().byToken[sha256.Sum256([]byte(token))]
+	if !known {
+		return nil, &proxy.Error{
 			Status: http.StatusUnauthorized, Code: proxy.CodeBadCredentials, Challenge: bearer,
 			Message: "the API key is not known here (keys[].token_sha256)",
 		}
+	}
+	return h, nil
+}
+
+// admitToken lets in whoever has a token.
+func (r *Ring) admitToken(token string) (proxy.Visitor, *proxy.Error) {
+	h, err := r.whose(token)
+	if err != nil {
+		return proxy.Visitor{}, err
 	}
 	if err := h.often(r.now()); err != nil {
 		return proxy.Visitor{}, err
@@ -116,7 +188,11 @@ func (r *Ring) admitToken(token string) (proxy.Visitor, *proxy.Error) {
 
 // visitor is who has the key.
 func (h *holder) visitor() proxy.Visitor {
-	return proxy.Visitor{Key: h.Name, Pools: h.Pools, Tenant: h.Tenant}
+	v := proxy.Visitor{Key: h.Name, Pools: h.Pools, Tenant: h.Tenant}
+	if h.tokens != nil {
+		v.Tokens = h.tokens
+	}
+	return v
 }
 
 // often refuses a key that asks too often.
@@ -143,14 +219,18 @@ func (r *Ring) admitSigned(req *http.Request) (proxy.Visitor, *proxy.Error) {
 	if err := s.Fresh(r.now()); err != nil {
 		return proxy.Visitor{}, refused(err)
 	}
-	k, known := r.byID[s.AccessKeyID]
+	k, known := r.current.Load().byID[s.AccessKeyID]
 	if !known {
 		return proxy.Visitor{}, &proxy.Error{
 			Status: http.StatusUnauthorized, Code: proxy.CodeBadCredentials, Challenge: challenge,
 			Message: "the access key id is not known here (keys[].access_key_id)",
 		}
 	}
+	if err := s.VerifyDeclared(k.Secret); err != nil {
+		return proxy.Visitor{}, refused(err)
+	}
 	visitor := k.visitor()
+	visitor.Unverified = !s.Declared()
 	body := &watched{from: req.Body, sum: sha256.New()}
 	if s.CoversBody() && req.Body != nil && req.Body != http.NoBody {
 		req.Body = body

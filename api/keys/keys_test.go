@@ -85,6 +85,7 @@ func start(t *testing.T) *fleet {
 		{Name: "all", AccessKeyID: "AKALL", Secret: "secret of all"},
 		{Name: "first", AccessKeyID: "AKONE", Secret: "secret of one", Pools: []string{"one"}},
 		{Name: "token", TokenSHA256: hashed("token of one"), Pools: []string{"one"}},
+		{Name: "tenant", TokenSHA256: hashed("token of tenant"), Tenant: "mine"},
 	}, nil)
 	p, err := proxy.New(proxy.Options{Router: r, Transport: carrier, Admit: ring.Admit, DecisionHeaders: true})
 	if err != nil {
@@ -325,4 +326,204 @@ func TestClock(t *testing.T) {
 			t.Errorf("later: %v", err)
 		}
 	})
+}
+
+// TestTokensPerMinute: a bound on a key's tokens by the minute, by the clock: a prompt takes what it is thought
+// to have, and what was used in the end counts.
+func TestTokensPerMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ring := keys.New([]keys.Key{
+			{Name: "k", TokenSHA256: hashed("k"), TokensPerMinute: 6000}, // 100 a second
+			{Name: "other", TokenSHA256: hashed("other")},
+		}, nil)
+		tokens := func() proxy.Tokens {
+			r := post(one, "")
+			r.Header.Set("Authorization", "Bearer k")
+			v, err := ring.Admit(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v.Tokens
+		}
+		take := func(n int, wait time.Duration) {
+			t.Helper()
+			err := tokens().Take(n)
+			switch {
+			case wait == 0 && err != nil, wait > 0 && err == nil:
+				t.Errorf("%d tokens: %v", n, err)
+			case wait > 0 && (err.Status != 429 || err.Code != proxy.CodeRateLimited || (err.RetryAfter-wait).Abs() > time.Millisecond):
+				t.Errorf("%d tokens: %+v, want a wait of %v", n, err, wait)
+			}
+		}
+		take(4000, 0)
+		take(2000, 0)
+		take(500, 5*time.Second)
+		time.Sleep(5 * time.Second)
+		take(500, 0)
+		tokens().Settle(500, 1500) // the answer was long: 1,000 in debt
+		take(1, 10*time.Second+10*time.Millisecond)
+		time.Sleep(10 * time.Second)
+		take(100, time.Second)
+		tokens().Settle(4000, 0) // one of before never reached an engine
+		take(4000, 0)
+		time.Sleep(2 * time.Hour)
+		tokens().Settle(6000, 0) // there is never more than a minute's worth
+		take(6000, 0)
+		take(1, time.Second)
+
+		// A prompt of more than a minute's worth has to find all of it, and is paid for later.
+		time.Sleep(59 * time.Second)
+		take(15000, time.Second)
+		time.Sleep(time.Second)
+		take(15000, 0)
+		take(1, 90*time.Second+10*time.Millisecond)
+		time.Sleep(2 * time.Hour)
+		tokens().Settle(0, 1<<40) // nonsense of an engine
+		take(1, 59*time.Minute)
+		r := post(one, "")
+		r.Header.Set("Authorization", "Bearer other")
+		if v, err := ring.Admit(r); err != nil || v.Tokens != nil {
+			t.Errorf("another key: %v, %v", v.Tokens, err)
+		}
+	})
+}
+
+// Keys are replaced while they are used: one of the same name goes on with what it has used, one
+// that is gone is let in no more, and a new one is.
+func TestReplace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := []keys.Key{
+			{Name: "same", TokenSHA256: hashed("same"), RequestsPerSecond: 1, TokensPerMinute: 600},
+			{Name: "tighter", TokenSHA256: hashed("tighter"), TokensPerMinute: 6000},
+			{Name: "gone", TokenSHA256: hashed("gone")},
+			{Name: "signed", AccessKeyID: "AK", Secret: "s"},
+		}
+		ring := keys.New(first, nil)
+		admit := func(token string) (proxy.Visitor, *proxy.Error) {
+			r := post(one, "")
+			r.Header.Set("Authorization", "Bearer "+token)
+			return ring.Admit(r)
+		}
+		in := func(token string, want bool) proxy.Visitor {
+			t.Helper()
+			v, err := admit(token)
+			if (err == nil) != want {
+				t.Errorf("%s: %v", token, err)
+			}
+			return v
+		}
+		same := in("same", true)
+		in("same", true)
+		in("same", false) // two a second at once
+		if err := same.Tokens.Take(600); err != nil {
+			t.Fatal(err)
+		}
+		tight := in("tighter", true)
+		if err := tight.Tokens.Take(5000); err != nil {
+			t.Fatal(err)
+		}
+		ring.Replace([]keys.Key{
+			first[0], {Name: "tighter", TokenSHA256: hashed("another token"), TokensPerMinute: 600}, {Name: "new", TokenSHA256: hashed("new")},
+		})
+		in("gone", false)
+		in("tighter", false)
+		in("new", true)
+		in("same", false)
+		if _, err := ring.Admit(sign(post(one, ""), "AK", "s", "sagemaker", time.Now(), nil)); err == nil {
+			t.Error("an access key that is gone is let in")
+		}
+		time.Sleep(time.Second)
+		if err := in("same", true).Tokens.Take(100); err == nil {
+			t.Error("what was used is forgotten")
+		}
+		if err := in("another token", true).Tokens.Take(600); err != nil { // 1,000 were left, 600 fit
+			t.Errorf("after a bound that is tighter: %v", err)
+		}
+		if err := in("another token", true).Tokens.Take(600); err == nil {
+			t.Error("the tighter bound does not hold")
+		}
+	})
+}
+
+// A signature whose request says the hash of its body is verified before any of that is read, and
+// what is read must be that body.
+func TestDeclaredBody(t *testing.T) {
+	f, now := start(t), time.Now()
+	declared := func(body, says, secret string) (*http.Request, *pieces) {
+		from := &pieces{text: body}
+		r := httptest.NewRequest(http.MethodPost, "http://router.example"+one, from)
+		r.ContentLength = int64(len(body))
+		sum := hashed(says)
+		r.Header.Set("X-Amz-Content-Sha256", sum)
+		r.Header.Set("X-Amz-Date", now.UTC().Format("20060102T150405Z"))
+		signDeclared(r, "AKALL", secret, now, sum)
+		return r, from
+	}
+	for _, test := range []struct {
+		name, body, says, secret string
+		status                   int
+		read                     bool
+	}{
+		{"right", "{}", "{}", "secret of all", 200, true},
+		{"another secret", "{}", "{}", "secret of one", 403, false},
+		{"another body", "{ }", "{}", "secret of all", 403, true},
+	} {
+		r, from := declared(test.body, test.says, test.secret)
+		if w := f.do(r); w.Code != test.status || from.read != test.read {
+			t.Errorf("%s: %d %s, the body was read: %v", test.name, w.Code, w.Body, from.read)
+		}
+	}
+}
+
+// pieces is a body that knows whether it was read.
+type pieces struct {
+	text string
+	read bool
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	p.read = true
+	if p.text == "" {
+		return 0, io.EOF
+	}
+	n := copy(b, p.text)
+	p.text = p.text[n:]
+	return n, nil
+}
+
+// signDeclared is sign for a request that says the hash of its body.
+func signDeclared(r *http.Request, id, secret string, at time.Time, payload string) {
+	day, names := at.UTC().Format("20060102"), "host;x-amz-content-sha256;x-amz-date"
+	canonical := strings.Join([]string{
+		r.Method, r.URL.EscapedPath(), r.URL.RawQuery, "host:" + r.Host, "x-amz-content-sha256:" + payload,
+		"x-amz-date:" + r.Header.Get("X-Amz-Date"), "", names, payload,
+	}, "\n")
+	scope := day + "/us-east-1/sagemaker/aws4_request"
+	key := []byte("AWS4" + secret)
+	for _, part := range []string{day, "us-east-1", "sagemaker", "aws4_request", "AWS4-HMAC-SHA256\n" + r.Header.Get("X-Amz-Date") + "\n" + scope + "\n" + hashed(canonical)} {
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(part))
+		key = h.Sum(nil)
+	}
+	r.Header.Set("Authorization", fmt.Sprintf("AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%x", id, scope, names, key))
+}
+
+// MT-05: how much of a prompt is cached is told to a tenant of its own prompts, and to nobody of
+// prompts that may be somebody else's.
+func TestMT05HitsAreTold(t *testing.T) {
+	f := start(t)
+	chat := `{"model":"m-one","messages":[{"role":"user","content":"` + strings.Repeat("the quick brown fox ", 100) + `"}]}`
+	for token, told := range map[string]bool{"token of one": false, "token of tenant": true} {
+		r := post("/v1/chat/completions", chat)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := f.do(r)
+		if w.Code != 200 || w.Header().Get("X-Warmroute-Decision-Id") == "" {
+			t.Fatalf("%s: %d %s", token, w.Code, w.Body)
+		}
+		for _, name := range []string{"X-Warmroute-Reason", "X-Warmroute-Predicted-Cached-Tokens"} {
+			if (w.Header().Get(name) != "") != told {
+				t.Errorf("%s: %s is %q", token, name, w.Header().Get(name))
+			}
+		}
+	}
 }

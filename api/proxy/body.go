@@ -36,6 +36,9 @@ const (
 type payload struct {
 	intake.Share
 
+	unverified intake.Share // of those who are not known yet; closed for others
+	late       bool         // it is open
+
 	buf   *[]byte // pooled; nil when the body has none
 	bytes []byte
 }
@@ -45,6 +48,7 @@ var bodyBuffers = sync.Pool{New: func() any { return new([]byte) }}
 // release gives up the body. The bytes must not be used afterwards.
 func (b *payload) release() {
 	b.Release()
+	b.unverified.Release()
 	if b.buf != nil {
 		if cap(b.bytes) <= keepBody {
 			*b.buf = b.bytes[:0]
@@ -78,7 +82,7 @@ func (b *payload) readAll(from io.Reader, size, limit int64) error {
 		switch {
 		case int64(len(b.bytes)) > limit:
 			return errTooLarge
-		case !b.Hold(int64(len(b.bytes))):
+		case !b.Hold(int64(len(b.bytes))), b.late && !b.unverified.Hold(int64(len(b.bytes))):
 			return errBusy
 		case err == io.EOF: //nolint:errorlint // a wrapped EOF is a failure
 			return nil
@@ -99,6 +103,9 @@ func (b *payload) grow(size, limit int64) {
 // readBody reads the request's body whole, decoded.
 func (x *exchange) readBody() *Error {
 	x.payload.Open(x.p.bodies)
+	if x.payload.late = x.visitor.Unverified; x.payload.late {
+		x.payload.unverified.Open(x.p.unverified)
+	}
 	x.payload.buf = bodyBuffers.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in the pool
 	x.payload.bytes = (*x.payload.buf)[:0]
 	limit := x.bodyLimit().Bytes

@@ -34,6 +34,8 @@ type exchange struct {
 	stall  stall
 
 	visitor Visitor
+	charged bool // the visitor's tokens, of which taken is what was thought
+	taken   int
 	payload payload
 	decoded bool // the body came compressed
 	prompt  *prompt.Request
@@ -75,7 +77,11 @@ func (p *Proxy) newExchange(call *Call, w http.ResponseWriter, r *http.Request) 
 
 // serve answers the request by way of a backend.
 func (x *exchange) serve() {
-	if err := x.prepare(); err != nil {
+	err := x.prepare()
+	if err == nil {
+		err = x.charge()
+	}
+	if err != nil {
 		x.refuse(err)
 		return
 	}
@@ -122,7 +128,9 @@ func (x *exchange) prepare() *Error {
 	}
 	x.hash(tenant)
 	x.request.Session = x.session
-	x.followPrevious()
+	if err := x.followPrevious(); err != nil {
+		return err
+	}
 	return x.edit()
 }
 
@@ -429,6 +437,7 @@ func (x *exchange) finish() {
 		r.Status = http.StatusOK // net/http sends it for us
 	}
 	r.ResponseBytes = x.w.bytes
+	x.settle()
 	defer func() {
 		if cause := recover(); cause != nil {
 			x.p.options.Logger.Error("panic while observing a record",

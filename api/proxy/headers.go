@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/warmroute/warmroute/api/intake"
+	"github.com/warmroute/warmroute/backends/transport"
 )
 
 // The headers of this router's own.
@@ -89,6 +90,9 @@ func (x *exchange) outgoing() http.Header {
 	// The answer is read as it goes by, so it must not be compressed.
 	h["Accept-Encoding"] = []string{"identity"}
 	x.keepCredentials(h)
+	if x.p.options.ForwardRank == nil || !x.p.options.ForwardRank(x.target.Pool.Name()) {
+		delete(h, transport.RankHeader)
+	}
 	h[headerRequestID] = []string{x.record.RequestID}
 	forwardedFor(h, x.r)
 	if x.adapter != "" {

@@ -28,13 +28,23 @@ type Limits struct {
 	// MaxQueued is how many requests of one pool may wait for a slot where it is
 	// routed with on_saturation queue. Default 1,024.
 	MaxQueued int
+	// QueueShare is the part of those that one key's tenant may have. Default 0.5.
+	QueueShare float64
 }
+
+// unverifiedPart is the part of all bodies, one in so many, that those may have whose senders
+// are not known before their end: others are not to wait for whoever can send and sign nothing.
+const (
+	unverifiedPart  = 4
+	leastUnverified = 64 << 20 // so that none is too large
+)
 
 // The defaults of Limits and Options.
 const (
 	DefaultBodyBytes           = 64 << 20
 	DefaultBodiesInFlightBytes = 1 << 30
 	DefaultMaxQueued           = 1024
+	DefaultQueueShare          = 0.5
 	DefaultQueueWait           = 30 * time.Second
 )
 
@@ -64,6 +74,10 @@ type Options struct {
 	// UpstreamKey, if set, returns the API key that the engines of a pool want; empty for
 	// none. It takes the place of whatever the client sent.
 	UpstreamKey func(pool string) string
+	// ForwardRank, if set, reports whether the engines of a pool get a client's
+	// X-Data-Parallel-Rank. Default: it stays here, where the router chooses among ranks or
+	// there are none.
+	ForwardRank func(pool string) bool
 	// Admit, if set, says who a request is from, before its body is read, or why it is
 	// not let in. It may put another body into the place of the request's. Without it
 	// everybody is let in.
@@ -94,8 +108,12 @@ var ErrStopping = errors.New("cut by the shutdown (timeouts.shutdown_grace)")
 type Proxy struct {
 	options Options
 	bodies  *intake.Budget
-	retries retryBudget
-	asked   usage.Stances[*backends.Backend] // which refuse to report usage on streams
+	// unverified is the part of it that bodies may take whose senders are not known before
+	// their end.
+	unverified *intake.Budget
+	line       intake.Line
+	retries    retryBudget
+	asked      usage.Stances[*backends.Backend] // which refuse to report usage on streams
 }
 
 // New returns a proxy. The error names the option that makes no sense.
@@ -117,6 +135,9 @@ func New(o Options) (*Proxy, error) {
 	fill(&o.Limits.BodyBytes, DefaultBodyBytes)
 	fill(&o.Limits.BodiesInFlightBytes, DefaultBodiesInFlightBytes)
 	fill(&o.Limits.MaxQueued, DefaultMaxQueued)
+	if o.Limits.QueueShare == 0 {
+		o.Limits.QueueShare = DefaultQueueShare
+	}
 	fill(&o.QueueWait, DefaultQueueWait)
 	if o.Limits.BodiesInFlightBytes < o.Limits.BodyBytes {
 		return nil, fmt.Errorf("limits.bodies_in_flight_bytes: %d is less than limits.body_bytes %d",
@@ -137,7 +158,7 @@ func New(o Options) (*Proxy, error) {
 	if o.Observe == nil {
 		o.Observe = func(*feedback.Record) {}
 	}
-	return &Proxy{options: o, bodies: intake.NewBudget(o.Limits.BodiesInFlightBytes)}, nil
+	return &Proxy{options: o, line: intake.NewLine(o.Limits.MaxQueued, o.Limits.QueueShare, o.QueueWait), bodies: intake.NewBudget(o.Limits.BodiesInFlightBytes), unverified: intake.NewBudget(min(o.Limits.BodiesInFlightBytes, max(o.Limits.BodiesInFlightBytes/unverifiedPart, o.Limits.BodyBytes, leastUnverified)))}, nil
 }
 
 func fill[T int | int64 | time.Duration](value *T, fallback T) {

@@ -20,8 +20,8 @@ const maxSession = 256
 // sessionKey and responseKey name a session and a stored answer.
 func (p *Proxy) sessionKey(id string) router.PinKey { return intake.SessionKey(id, p.options.KeySeed) }
 
-func (p *Proxy) responseKey(id string) router.PinKey {
-	return intake.ResponseKey(id, p.options.KeySeed)
+func (x *exchange) responseKey(id string) router.PinKey {
+	return intake.ResponseKey(id, x.visitor.Owner(), x.p.options.KeySeed)
 }
 
 // readSession reads the session that the request belongs to, if it does.
@@ -58,13 +58,18 @@ func (a *attempt) keepSession(h http.Header) {
 }
 
 // followPrevious leads a conversation back to the backend that stores it.
-func (x *exchange) followPrevious() {
+func (x *exchange) followPrevious() *Error {
 	if !x.call.Stores {
-		return
+		return nil
 	}
-	if key := intake.FollowPrevious(&x.request, x.prompt.PreviousResponseID(), x.p.options.KeySeed, x.record.Start); key != 0 {
+	key, err := intake.FollowPrevious(&x.request, x.prompt.PreviousResponseID(), x.visitor.Owner(), x.p.options.KeySeed, x.record.Start)
+	if err != nil {
+		return &Error{Status: http.StatusNotFound, Code: CodeNotFound, Message: err.Error(), Param: "previous_response_id"}
+	}
+	if key != 0 {
 		x.p.options.Router.Pin(x.target.Pool, key, x.request.Pin, x.record.Start) // it is in use
 	}
+	return nil
 }
 
 // remember notes which backend has an answer that engines store.
@@ -75,11 +80,12 @@ func (s *stream) remember() {
 	}
 	s.id = true
 	x := s.a.x
-	x.p.options.Router.Pin(x.target.Pool, x.p.responseKey(id), s.a.d.Backend.ID, x.p.options.Now())
+	x.p.options.Router.Pin(x.target.Pool, x.responseKey(id), s.a.d.Backend.ID, x.p.options.Now())
 }
 
 // findStored finds the backend that stores the answer a request is about. An answer
-// that is not remembered can only be where there is nobody else to ask.
+// that is not remembered can only be where there is nobody else to ask; whose it is, where
+// there are keys, nobody knows then.
 func (x *exchange) findStored() *Error {
 	id := x.call.StoredID(x.r)
 	if !plainSegment(id) {
@@ -104,7 +110,7 @@ func (x *exchange) findStored() *Error {
 
 // storing returns the backend that stores an answer, nil where that is not known.
 func (x *exchange) storing(id string) (*router.Pool, *backends.Backend) {
-	key, pools := x.p.responseKey(id), x.p.options.Router.Pools()
+	key, pools := x.responseKey(id), x.p.options.Router.Pools()
 	for _, pool := range pools {
 		at := pool.Pinned(key, x.record.Start)
 		for _, b := range pool.Backends() {
@@ -114,7 +120,7 @@ func (x *exchange) storing(id string) (*router.Pool, *backends.Backend) {
 			}
 		}
 	}
-	if len(pools) == 1 && len(pools[0].Backends()) == 1 {
+	if x.visitor.Owner() == "" && len(pools) == 1 && len(pools[0].Backends()) == 1 {
 		return pools[0], pools[0].Backends()[0]
 	}
 	return nil, nil

@@ -99,8 +99,8 @@ func (x *exchange) decisionHeaders(h http.Header, a *attempt) {
 	}
 	h[headerBackend] = []string{x.record.Backend}
 	h[headerDecision] = []string{x.record.DecisionID}
-	h[headerReason] = []string{x.record.Reason}
-	if x.p.options.Admit == nil { // it tells what others asked
+	if x.visitor.MayKnow() {
+		h[headerReason] = []string{x.record.Reason}
 		h[headerPredicted] = []string{strconv.Itoa(a.d.PredictedCached)}
 	}
 	x.attemptHeader(h)

@@ -205,3 +205,40 @@ func TestIsEvents(t *testing.T) {
 		}
 	}
 }
+
+// Of bodies whose senders are not known before their end only so much is kept at a time, and
+// others do not wait for that.
+func TestUnverifiedBodiesAreBounded(t *testing.T) {
+	p := &Proxy{bodies: intake.NewBudget(1000), unverified: intake.NewBudget(100), options: Options{Limits: Limits{BodyBytes: 1000}, Now: time.Now}}
+	send := func(unverified bool, size int) (*exchange, *Error) {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", size)))
+		w := httptest.NewRecorder()
+		x := &exchange{p: p, call: &Call{}, w: newReply(w), r: r, record: new(feedback.Record), stall: newStall(w, r)}
+		x.visitor = Visitor{Unverified: unverified, Check: func() *Error { return nil }}
+		return x, x.readBody()
+	}
+	first, err := send(true, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := send(true, 50); err == nil || err.Status != http.StatusServiceUnavailable || err.Code != CodeBusy {
+		t.Errorf("a second of those: %v", err)
+	}
+	known, err := send(false, 500)
+	if err != nil {
+		t.Errorf("of somebody who is known: %v", err)
+	}
+	if err := first.checkVisitor(); err != nil || p.unverified.Held() != 0 {
+		t.Errorf("%v, and %d bytes are still unverified", err, p.unverified.Held())
+	}
+	third, err := send(true, 100)
+	if err != nil {
+		t.Errorf("after the first was verified: %v", err)
+	}
+	for _, x := range []*exchange{first, known, third} {
+		x.payload.release()
+	}
+	if p.unverified.Held() != 0 || p.bodies.Held() != 0 {
+		t.Errorf("%d and %d bytes are held at the end", p.unverified.Held(), p.bodies.Held())
+	}
+}

@@ -76,7 +76,7 @@ func (x *exchange) queue() (*router.Decision, error) {
 	}
 	x.request.Waited = true
 	defer func() { x.request.Waited = false }()
-	return intake.Wait(x.r.Context(), x.target.Pool, x.p.options.Limits.MaxQueued, x.queued, x.ask)
+	return intake.Wait(x.r.Context(), x.target.Pool, x.p.line, x.visitor.Owner(), x.queued, x.ask)
 }
 
 // routeError says what it means to the client that no backend takes the request.
@@ -87,14 +87,11 @@ func (x *exchange) routeError(err error) *Error {
 			Message: fmt.Sprintf(format, args...),
 		}
 	}
-	pool := x.target.Pool.Name()
-	switch {
-	case errors.Is(err, intake.ErrLineLeft):
+	if errors.Is(err, intake.ErrLineLeft) {
 		return x.gone()
-	case errors.Is(err, intake.ErrLineFull):
-		return saturated(time.Second, "%d requests wait for a slot of pool %q already (limits.max_queued)", x.p.options.Limits.MaxQueued, pool)
-	case errors.Is(err, intake.ErrLineWait):
-		return saturated(time.Second, "no slot of pool %q became free within %v (timeouts.queue)", pool, x.p.options.QueueWait)
+	}
+	if message, refused := x.p.line.Refused(err, x.target.Pool.Name()); refused {
+		return saturated(time.Second, "%s", message)
 	}
 	if e, ok := errors.AsType[*router.SaturatedError](err); ok {
 		return saturated(e.RetryAfter, "%s", e.Error())

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -43,14 +44,17 @@ var refusals = connect.NewErrorWriter()
 
 // refusal is an error of access as the protocol has it.
 func refusal(e *proxy.Error) error {
-	code := connect.CodeUnauthenticated
+	return fault{code: codeOf(e), message: e.Message, after: e.RetryAfter}.connect()
+}
+
+func codeOf(e *proxy.Error) connect.Code {
 	switch e.Status {
 	case http.StatusForbidden, http.StatusMisdirectedRequest:
-		code = connect.CodePermissionDenied
+		return connect.CodePermissionDenied
 	case http.StatusTooManyRequests:
-		code = connect.CodeResourceExhausted
+		return connect.CodeResourceExhausted
 	}
-	return fault{code: code, message: e.Message, after: e.RetryAfter}.connect()
+	return connect.CodeUnauthenticated
 }
 
 // operatorKey is where a context has the name of an operator's key.
@@ -65,4 +69,53 @@ func WithOperator(ctx context.Context, key string) context.Context {
 func operator(ctx context.Context) string {
 	name, _ := ctx.Value(operatorKey{}).(string)
 	return name
+}
+
+// visitorKey is where a context has who a call is from.
+type visitorKey struct{}
+
+// admitted is next for those who are let in.
+func (s *Service) admitted(next http.Handler) http.Handler {
+	if s.options.Admit == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		visitor, err := s.options.Admit(r)
+		if err != nil {
+			Refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, &visitor)))
+	})
+}
+
+// nobody is who calls where nobody is asked.
+var nobody = new(proxy.Visitor)
+
+// visitor is who a call is from.
+func visitor(ctx context.Context) *proxy.Visitor {
+	if v, ok := ctx.Value(visitorKey{}).(*proxy.Visitor); ok {
+		return v
+	}
+	return nobody
+}
+
+// forbidden says that a key is not good for something.
+func forbidden(format string, args ...any) error {
+	return &accessError{&proxy.Error{Status: http.StatusForbidden, Code: proxy.CodeForbidden, Message: fmt.Sprintf(format, args...)}}
+}
+
+// accessError is a refusal on the way to a caller.
+type accessError struct{ refused *proxy.Error }
+
+func (e *accessError) Error() string { return e.refused.Message }
+
+// checked says whether a visitor may ask for one more decision.
+func checked(v *proxy.Visitor) error {
+	if v.Check != nil {
+		if err := v.Check(); err != nil {
+			return &accessError{err}
+		}
+	}
+	return nil
 }

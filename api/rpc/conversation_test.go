@@ -38,7 +38,7 @@ func TestStoredAnswersAreFollowed(t *testing.T) {
 	if d := w.route(say("/v1/responses", `,"previous_response_id":"resp_2"`)); d.GetReason() == "pinned" {
 		t.Error("an answer that nobody knows leads somewhere")
 	}
-	w.router.Pin(w.pool, intake.ResponseKey("seen", "secret"), "b3:8000/base", time.Now()) // as the proxy does
+	w.router.Pin(w.pool, intake.ResponseKey("seen", "", "secret"), "b3:8000/base", time.Now()) // as the proxy does
 	if d := w.route(say("/v1/responses", `,"previous_response_id":"seen"`)); d.GetTarget().GetBackend() != "b3:8000/base" {
 		t.Errorf("what the proxy saw is followed to %v", d.GetTarget())
 	}

@@ -79,10 +79,19 @@ func diagnose(err error) fault {
 		nobody    *router.NoBackendError
 		saturated *router.SaturatedError
 		body      *prompt.Error
+		access    *accessError
 	)
 	switch {
 	case errors.As(err, &field), errors.As(err, &body):
 		set(connect.CodeInvalidArgument, feedback.Rejected, http.StatusBadRequest, 0)
+	case errors.As(err, &access):
+		result := feedback.Rejected
+		if access.refused.Status == http.StatusTooManyRequests {
+			result = feedback.Saturated
+		}
+		set(codeOf(access.refused), result, access.refused.Status, access.refused.RetryAfter)
+	case errors.Is(err, intake.ErrNoPrevious):
+		set(connect.CodeNotFound, feedback.NotFound, http.StatusNotFound, 0)
 	case errors.Is(err, errPin):
 		set(connect.CodePermissionDenied, feedback.Rejected, http.StatusForbidden, 0)
 	case errors.As(err, &taken):

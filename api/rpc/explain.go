@@ -8,8 +8,12 @@ import (
 )
 
 // Explain implements the generated interface.
-func (s *Service) Explain(_ context.Context, in *v1.ExplainRequest) (*v1.ExplainResponse, error) {
-	q := s.newQuestion("")
+func (s *Service) Explain(ctx context.Context, in *v1.ExplainRequest) (*v1.ExplainResponse, error) {
+	from := visitor(ctx)
+	if !from.MayKnow() {
+		return nil, failure(forbidden("explanations tell what others asked: the key %q gets none without a tenant of its own (keys[].tenant)", from.Key))
+	}
+	q := s.newQuestion(from, "")
 	defer q.release()
 	if err := q.prepare(in); err != nil {
 		return nil, failure(err)

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type asking interface {
 // the memory of its prompt, until release.
 type question struct {
 	s      *Service
+	from   *proxy.Visitor
 	share  intake.Share
 	prompt *prompt.Request // nil for a body that is not read
 	target router.Target
@@ -69,6 +71,9 @@ func (q *question) prepare(in asking) error {
 		}
 		q.ask.Pin, q.ask.PinRequired = in.GetBackend(), true
 	}
+	if err := checked(q.from); err != nil {
+		return err
+	}
 	c, err := q.s.contentOf(in.GetPrompt())
 	if err != nil {
 		return err
@@ -91,7 +96,12 @@ func (q *question) prepare(in asking) error {
 	if err != nil {
 		return err
 	}
-	q.resolved(in, c.call)
+	if pool := q.target.Pool.Name(); !q.from.MayUse(pool) {
+		return forbidden("the key %q is not good for pool %q (keys[].pools)", q.from.Key, pool)
+	}
+	if err := q.resolved(in, c.call); err != nil {
+		return err
+	}
 	if q.prompt == nil && q.target.Alias {
 		return invalid(c.field, "a form cannot use an alias: name the model %q", q.target.Model)
 	}
@@ -122,7 +132,7 @@ func (q *question) read(c content) (string, error) {
 }
 
 // resolved puts the question, now that its pool is known.
-func (q *question) resolved(in asking, call *proxy.Call) {
+func (q *question) resolved(in asking, call *proxy.Call) (err error) {
 	pool := q.target.Pool
 	q.ask.Pool, q.ask.Model = pool, q.target.Model
 	q.record.Pool, q.record.Model = pool.Name(), q.target.Model
@@ -135,15 +145,16 @@ func (q *question) resolved(in asking, call *proxy.Call) {
 	}
 	if q.prompt != nil {
 		intake.Ask(q.prompt, intake.Source{
-			Target: q.target, Route: call.Route, TenantID: in.GetTenantId(), KeySeed: q.s.options.KeySeed, AnyRank: call.Stores,
+			Target: q.target, Route: call.Route, TenantID: cmp.Or(q.from.Tenant, in.GetTenantId()), KeySeed: q.s.options.KeySeed, AnyRank: call.Stores,
 		}, &q.ask, q.record)
 		q.askUsage = q.s.options.InjectUsage && call.InjectUsage && in.GetPrompt().GetOriginal() != nil && intake.AsksUsage(q.prompt, q.ask.Streamed)
 		if q.stores = call.Stores; q.stores {
-			q.previous = intake.FollowPrevious(&q.ask, q.prompt.PreviousResponseID(), q.s.options.KeySeed, q.record.Start)
+			q.previous, err = intake.FollowPrevious(&q.ask, q.prompt.PreviousResponseID(), q.from.Owner(), q.s.options.KeySeed, q.record.Start)
 		}
 	}
 	q.share.Release()
 	q.ask.Now, q.ask.Random = time.Now(), q.s.options.Random()
+	return err
 }
 
 // decide asks the router, and waits for a slot where the pool wants that.
@@ -156,15 +167,12 @@ func (q *question) decide(ctx context.Context) (*router.Decision, error) {
 	d, err := route()
 	if saturated, ok := errors.AsType[*router.SaturatedError](err); ok && saturated.Wait {
 		q.ask.Waited = true
-		d, err = intake.Wait(ctx, q.target.Pool, o.MaxQueued, q.record.Start.Add(o.QueueWait), route)
+		d, err = intake.Wait(ctx, q.target.Pool, q.s.line, q.from.Owner(), q.record.Start.Add(o.QueueWait), route)
 		q.ask.Waited = false
 	}
-	switch {
-	case errors.Is(err, intake.ErrLineFull):
-		err = &limitError{fmt.Sprintf("%d requests wait for a slot of pool %q already (limits.max_queued)", o.MaxQueued, q.target.Pool.Name()), time.Second}
-	case errors.Is(err, intake.ErrLineWait):
-		err = &limitError{fmt.Sprintf("no slot of pool %q became free within %v (timeouts.queue)", q.target.Pool.Name(), o.QueueWait), time.Second}
-	case errors.Is(err, intake.ErrLineLeft):
+	if message, refused := q.s.line.Refused(err, q.target.Pool.Name()); refused {
+		err = &limitError{message, time.Second}
+	} else if errors.Is(err, intake.ErrLineLeft) {
 		err = context.Cause(ctx)
 	}
 	return d, err

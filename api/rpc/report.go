@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/warmroute/warmroute/api/intake"
+	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/feedback"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 )
@@ -21,9 +22,12 @@ const maxRetryAfter = 24 * time.Hour
 const maxResponseID = 256
 
 // Report implements the generated interface.
-func (s *Service) Report(_ context.Context, in *v1.ReportRequest) (*v1.ReportResponse, error) {
+func (s *Service) Report(ctx context.Context, in *v1.ReportRequest) (*v1.ReportResponse, error) {
 	r, err := readReport(in)
 	if err != nil {
+		return nil, failure(err)
+	}
+	if err := s.mayReport(visitor(ctx), in.GetDecisionId()); err != nil {
 		return nil, failure(err)
 	}
 	if in.GetOutcome() == v1.Outcome_OUTCOME_IN_PROGRESS {
@@ -43,6 +47,14 @@ func (s *Service) Report(_ context.Context, in *v1.ReportRequest) (*v1.ReportRes
 		d.end(r.outcome, r.status, r.problem(d))
 	}
 	return &v1.ReportResponse{Accepted: ok}, nil
+}
+
+// mayReport says whether a decision, if there is one, is the caller's.
+func (s *Service) mayReport(from *proxy.Visitor, id string) error {
+	if d, _, open := s.open.get(id); open && d.from.Owner() != from.Owner() {
+		return forbidden("decision_id: the decision was not made for the key %q", from.Key)
+	}
+	return nil
 }
 
 // report is a report whose every field makes sense.
@@ -181,7 +193,7 @@ func (d *decision) firstToken(after time.Duration) {
 // stored takes in the id of an answer that the engine stores, if it is one.
 func (d *decision) stored(id string) {
 	if id != "" && d.stores {
-		d.pin(intake.ResponseKey(id, d.s.options.KeySeed))
+		d.pin(intake.ResponseKey(id, d.from.Owner(), d.s.options.KeySeed))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/warmroute/warmroute/api/intake"
+	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/feedback"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/router"
@@ -31,13 +32,16 @@ type decision struct {
 	made  *router.Decision
 	lease time.Duration // how long a report renews it for, unless that says
 
+	charged bool // the caller's tokens, of which taken is what was thought
+	taken   int
+
 	mu    sync.Mutex // orders first token and end
 	ended bool
 }
 
 // Route implements the generated interface.
 func (s *Service) Route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteResponse, error) {
-	d := &decision{question: s.newQuestion(in.GetRequestId())}
+	d := &decision{question: s.newQuestion(visitor(ctx), in.GetRequestId())}
 	out, err := d.route(ctx, in)
 	if err != nil {
 		d.refuse(err)
@@ -46,8 +50,8 @@ func (s *Service) Route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteResp
 	return out, nil
 }
 
-func (s *Service) newQuestion(requestID string) *question {
-	q := &question{s: s, record: &feedback.Record{Start: time.Now(), Method: http.MethodPost, Dialect: Dialect}}
+func (s *Service) newQuestion(from *proxy.Visitor, requestID string) *question {
+	q := &question{s: s, from: from, record: &feedback.Record{Start: time.Now(), Method: http.MethodPost, Dialect: Dialect}}
 	q.share.Open(s.options.Bodies)
 	if q.record.RequestID = requestID; !intake.Printable(requestID, intake.MaxRequestID) {
 		q.record.RequestID = s.newRequestID()
@@ -80,6 +84,9 @@ func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteRes
 		return nil, err
 	}
 	d.ask.Alternatives = int(alternatives)
+	if err := d.charge(); err != nil {
+		return nil, err
+	}
 	if d.made, err = d.decide(ctx); err != nil {
 		return nil, err
 	}
@@ -117,21 +124,35 @@ func (d *decision) describe() *v1.RouteResponse {
 	for i, b := range made.Alternatives {
 		next[i] = address(&all[1+i], b)
 	}
-	return &v1.RouteResponse{
-		DecisionId:            d.record.DecisionID,
-		Target:                address(&all[0], made.Backend),
-		Alternatives:          next,
-		Pool:                  d.record.Pool,
-		Model:                 d.target.Model,
-		RewriteModel:          d.target.Alias,
-		Strategy:              d.record.Strategy,
-		Reason:                d.record.Reason,
-		Explanation:           d.record.Why,
-		PromptTokens:          count(made.PromptTokens),
-		MatchedTokens:         count(made.CapturedCached),
-		PredictedCachedTokens: count(made.PredictedCached),
-		AskForUsage:           d.askUsage,
+	out := &v1.RouteResponse{
+		DecisionId:   d.record.DecisionID,
+		Target:       address(&all[0], made.Backend),
+		Alternatives: next,
+		Pool:         d.record.Pool,
+		Model:        d.target.Model,
+		RewriteModel: d.target.Alias,
+		Strategy:     d.record.Strategy,
+		PromptTokens: count(made.PromptTokens),
+		AskForUsage:  d.askUsage,
 	}
+	if d.from.MayKnow() {
+		out.Reason, out.Explanation = d.record.Reason, d.record.Why
+		out.MatchedTokens, out.PredictedCachedTokens = count(made.CapturedCached), count(made.PredictedCached)
+	}
+	return out
+}
+
+// charge takes what the prompt is thought to have out of what the caller may use.
+func (d *decision) charge() error {
+	if d.from.Tokens == nil {
+		return nil
+	}
+	tokens := intake.PromptTokens(&d.ask)
+	if err := d.from.Tokens.Take(tokens); err != nil {
+		return &accessError{err}
+	}
+	d.charged, d.taken = true, tokens
+	return nil
 }
 
 // pin remembers that the decision's backend stores an answer.
@@ -149,6 +170,9 @@ func (d *decision) refuse(err error) {
 // finish completes the record and gives up everything.
 func (d *decision) finish() {
 	d.record.Duration = time.Since(d.record.Start)
+	if d.charged {
+		d.from.Tokens.Settle(d.taken, intake.UsedTokens(d.record, d.taken))
+	}
 	d.s.options.Observe(d.record)
 	d.release()
 }

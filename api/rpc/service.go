@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,9 @@ type Options struct {
 	// with on_saturation queue, and QueueWait for how long. Default as the proxy's.
 	MaxQueued int
 	QueueWait time.Duration
+	// QueueShare is the part of MaxQueued that one key's tenant may have. Default as the
+	// proxy's.
+	QueueShare float64
 	// MaxLeases is how many decisions may be open at once. Default [DefaultMaxLeases].
 	MaxLeases int
 	// AllowPin lets a request name its backend.
@@ -59,6 +63,10 @@ type Options struct {
 	// Stopping, if set, reports whether the process is shutting down: it still serves, and its
 	// health says that it does not.
 	Stopping func() bool
+	// Admit, if set, says who a call is from, by its headers, or why it is not let in. The
+	// visitor's Check is asked for decisions and explanations, not for reports. Default:
+	// everybody is let in.
+	Admit func(*http.Request) (proxy.Visitor, *proxy.Error)
 	// Observe is given the record of every routed request once, after its end. May be
 	// nil.
 	Observe func(*feedback.Record)
@@ -72,6 +80,7 @@ type Options struct {
 // time. It must be closed.
 type Service struct {
 	options Options
+	line    intake.Line
 	calls   map[string]*proxy.Call
 	open    *leases[*decision]
 	closed  atomic.Bool
@@ -93,6 +102,7 @@ func New(o Options) (*Service, error) {
 	o.BodyBytes = orDefault(o.BodyBytes, proxy.DefaultBodyBytes)
 	o.MaxQueued = orDefault(o.MaxQueued, proxy.DefaultMaxQueued)
 	o.QueueWait = orDefault(o.QueueWait, proxy.DefaultQueueWait)
+	o.QueueShare = cmp.Or(o.QueueShare, proxy.DefaultQueueShare)
 	o.MaxLeases = orDefault(o.MaxLeases, DefaultMaxLeases)
 	if o.Stopping == nil {
 		o.Stopping = func() bool { return false }
@@ -106,7 +116,7 @@ func New(o Options) (*Service, error) {
 	if o.Random == nil {
 		o.Random = rand.Uint64
 	}
-	s := &Service{options: o, calls: make(map[string]*proxy.Call)}
+	s := &Service{options: o, line: intake.NewLine(o.MaxQueued, o.QueueShare, o.QueueWait), calls: make(map[string]*proxy.Call)}
 	for i := range o.Calls {
 		s.calls[o.Calls[i].Route] = &o.Calls[i]
 	}
@@ -132,8 +142,9 @@ func (s *Service) Register(mux *http.ServeMux) {
 	handle := func(path string, h http.Handler) { mux.Handle(path, s.bounded(h)) }
 	handle(grpchealth.NewHandler(s, small))
 	reflector := grpcreflect.NewStaticReflector(warmroutev1connect.RoutingServiceName)
-	handle(grpcreflect.NewHandlerV1(reflector, small))
-	handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
+	keyed := func(path string, h http.Handler) { handle(path, s.admitted(h)) }
+	keyed(grpcreflect.NewHandlerV1(reflector, small))
+	keyed(grpcreflect.NewHandlerV1Alpha(reflector, small))
 }
 
 // Check implements [grpchealth.Checker].
@@ -154,7 +165,7 @@ func (s *Service) mount(mux *http.ServeMux, answers warmroutev1connect.RoutingSe
 		connect.WithCompressMinBytes(compressFrom),
 		jsonCodecs(),
 	)
-	mux.Handle(path, s.bounded(h))
+	mux.Handle(path, s.bounded(s.admitted(h)))
 }
 
 // OpenDecisions is how many decisions wait for their report.

@@ -51,6 +51,9 @@ func (v *validation) keys() {
 		if !(k.RequestsPerSecond >= 0 && k.RequestsPerSecond <= 1e6) {
 			v.fail(path+".requests_per_second", "%v is neither 0 (as many as come) nor up to 1,000,000", k.RequestsPerSecond)
 		}
+		if k.TokensPerMinute < 0 || k.TokensPerMinute > 1e9 {
+			v.fail(path+".tokens_per_minute", "%d is neither 0 (as many as come) nor up to 1,000,000,000", k.TokensPerMinute)
+		}
 		if k.Secret == "" && k.AccessKeyID != "" {
 			v.fail(path+".secret", "is missing: write ${NAME}, and put it into the environment")
 		}
@@ -120,6 +123,11 @@ func (v *validation) unique(seen map[string]string, path, value string) {
 		return
 	}
 	seen[value] = path
+}
+
+// ForwardsRank reports whether the engines of a pool get a client's X-Data-Parallel-Rank.
+func (c *Config) ForwardsRank(pool string) bool {
+	return slices.ContainsFunc(c.Pools, func(p Pool) bool { return p.Name == pool && p.ForwardRank })
 }
 
 // UpstreamKey is the API key that the engines of a pool want; empty for none.

@@ -91,6 +91,9 @@ type Key struct {
 	// RequestsPerSecond bounds its requests; twice as many may come at once. Default 0: as
 	// many as come.
 	RequestsPerSecond float64 `yaml:"requests_per_second,omitempty"`
+	// TokensPerMinute bounds the tokens of its prompts and their answers; a minute's worth
+	// may come at once. Default 0: as many as come.
+	TokensPerMinute int `yaml:"tokens_per_minute,omitempty"`
 }
 
 // AdminKey is what an operator may use the admin port with.
@@ -111,6 +114,9 @@ type Pool struct {
 	// UpstreamKey is the API key that engines want: requests, probes and scrapes carry it as a
 	// bearer token, in the place of what a client sent. Default none.
 	UpstreamKey Secret `yaml:"upstream_key,omitempty"`
+	// ForwardRank sends a client's X-Data-Parallel-Rank on to the engines. Default false: the
+	// router chooses among ranks, or there are none.
+	ForwardRank bool `yaml:"forward_rank,omitempty"`
 	// Routing is how requests are spread over the backends.
 	Routing Routing `yaml:"routing"`
 	// Backends are the engines; there must be one, or a source of them in Discovery.
@@ -204,6 +210,9 @@ type Limits struct {
 	// MaxQueued bounds the requests of one pool that wait for a slot, where
 	// on_saturation is queue. Default 1,024.
 	MaxQueued int `yaml:"max_queued"`
+	// QueueShare is the part of MaxQueued that the requests of one key's tenant may have.
+	// Default 0.5.
+	QueueShare float64 `yaml:"queue_share"`
 	// RecentRequestsBytes bounds the memory that the newest requests are remembered in,
 	// hashes and lengths, for advice to rest on. 0 remembers none. Default 64 MiB.
 	RecentRequestsBytes Bytes `yaml:"recent_requests_bytes"`
@@ -295,6 +304,7 @@ func Default() *Config {
 			HeaderBytes:         64 << 10,
 			IndexBlocks:         kvindex.DefaultMaxBlocks,
 			MaxQueued:           1024,
+			QueueShare:          0.5,
 			RecentRequestsBytes: recent.DefaultBytes,
 		},
 		Timeouts: Timeouts{

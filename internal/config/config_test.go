@@ -102,10 +102,11 @@ admin_keys: [{name: ops, token_sha256: 5e884898da28047151d0e56f8dc6292773603d0d6
 metrics_without_key: true
 keys:
   - {name: app, access_key_id: AKIDEXAMPLE, secret: "${SEED}", pools: [chat]}
-  - {name: web, token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, tenant: t-1, requests_per_second: 2.5}
+  - {name: web, token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, tenant: t-1, requests_per_second: 2.5, tokens_per_minute: 60000}
 pools:
   - name: chat
     upstream_key: ${SEED}
+    forward_rank: true
     models:
       - qwen
       - {name: gpt-4, served: qwen, adapter: true}
@@ -145,6 +146,7 @@ limits:
   header_bytes: 8192
   index_blocks: 100000
   max_queued: 7
+  queue_share: 0.25
   recent_requests_bytes: 2MiB
 timeouts: {connect: 1s, first_byte: 1h, idle: 90s, queue: 2s, read_header: 3s, shutdown_delay: 5s, shutdown_grace: 1m30s}
 redis:
@@ -189,7 +191,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			continue
 		}
 		one := "keys[0]"
-		if slices.Contains([]string{"keys[].token_sha256", "keys[].tenant", "keys[].requests_per_second"}, key) {
+		if slices.Contains([]string{"keys[].token_sha256", "keys[].tenant", "keys[].requests_per_second", "keys[].tokens_per_minute"}, key) {
 			one = "keys[1]" // a key is a token or an access key
 		}
 		parts := strings.Split(strings.NewReplacer("admin_keys[]", "admin_keys[0]", "keys[]", one, "pools[]", "pools[0]", "backends[]", "backends[0]", "models[]", "models[1]",
@@ -216,7 +218,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("PoolSpecs (-want +got)\n%s", diff)
 	}
-	wantLimits := Limits{BodyBytes: 1 << 20, BodiesInFlightBytes: 2e9, SageMakerBodyBytes: 2 << 20, HeaderBytes: 8192, IndexBlocks: 100000, MaxQueued: 7, RecentRequestsBytes: 2 << 20}
+	wantLimits := Limits{BodyBytes: 1 << 20, BodiesInFlightBytes: 2e9, SageMakerBodyBytes: 2 << 20, HeaderBytes: 8192, IndexBlocks: 100000, MaxQueued: 7, QueueShare: 0.25, RecentRequestsBytes: 2 << 20}
 	if diff := cmp.Diff(wantLimits, c.Limits); diff != "" {
 		t.Errorf("Limits (-want +got)\n%s", diff)
 	}

@@ -156,6 +156,9 @@ func (v *validation) process() {
 	if l.MaxQueued < 1 {
 		v.fail("limits.max_queued", "%d is below 1", l.MaxQueued)
 	}
+	if !(l.QueueShare > 0 && l.QueueShare <= 1) {
+		v.fail("limits.queue_share", "%v is not above 0 and at most 1 (which is no bound)", l.QueueShare)
+	}
 	if least, most := Bytes(recent.MinBytes), Bytes(recent.MaxBytes); l.RecentRequestsBytes != 0 && (l.RecentRequestsBytes < least || l.RecentRequestsBytes > most) {
 		v.fail("limits.recent_requests_bytes", "%v is neither 0 (off) nor in %v..%v", l.RecentRequestsBytes, least, most)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/warmroute/warmroute/api/admin"
 	"github.com/warmroute/warmroute/api/anthropic"
 	"github.com/warmroute/warmroute/api/dashboard"
+	"github.com/warmroute/warmroute/api/keys"
 	"github.com/warmroute/warmroute/api/openai"
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/rpc"
@@ -69,6 +70,7 @@ type Gateway struct {
 	routing   *rpc.Service
 	operators *rpc.Admin
 	adminGate *adminGate
+	ring      *keys.Ring // nil where the data plane is for everybody
 	silent    silence
 	// scraper is nil where engines' metrics are not read.
 	scraper    *scrape.Scraper
@@ -165,6 +167,7 @@ func (g *Gateway) build(o Options) error {
 		return err
 	}
 
+	g.ring = newRing(o.Config.Keys)
 	forward, err := proxy.New(proxy.Options{
 		Router:    g.router,
 		Transport: g.transport,
@@ -172,6 +175,7 @@ func (g *Gateway) build(o Options) error {
 			BodyBytes:           int64(o.Config.Limits.BodyBytes),
 			BodiesInFlightBytes: int64(o.Config.Limits.BodiesInFlightBytes),
 			MaxQueued:           o.Config.Limits.MaxQueued,
+			QueueShare:          o.Config.Limits.QueueShare,
 		},
 		QueueWait:          o.Config.Timeouts.Queue,
 		InjectUsage:        o.Config.InjectUsage,
@@ -179,7 +183,8 @@ func (g *Gateway) build(o Options) error {
 		AllowPin:           o.Config.AllowBackendPin,
 		ForwardCredentials: o.Config.ForwardsCredentials(),
 		UpstreamKey:        o.Config.UpstreamKey,
-		Admit:              admit(o.Config.Keys),
+		ForwardRank:        o.Config.ForwardsRank,
+		Admit:              g.admit(),
 		KeySeed:            o.Config.KeySeed.Reveal(),
 		Stopping:           g.stopping.Load,
 		Observe:            g.telemetry.Observe,
@@ -201,7 +206,7 @@ func (g *Gateway) build(o Options) error {
 	if g.adminTLS, err = g.secure("admin", "admin_tls", o.Config.AdminTLS, true); err != nil {
 		return err
 	}
-	g.server = g.newServer(g.dataTLS, g.counted(surfaces(forward, g.routing, g.endpoints(o.Config, forward, random), len(o.Config.Keys) > 0)))
+	g.server = g.newServer(g.dataTLS, g.counted(surfaces(forward, g.routing, g.endpoints(o.Config, forward, random))))
 	if g.operators, err = newOperators(o, g); err != nil {
 		return err
 	}
@@ -229,13 +234,9 @@ func (g *Gateway) build(o Options) error {
 // surfaces returns the endpoints of all dialects and the routing service. A path that is
 // not written the shortest way is nobody's: the mux would redirect it, which clients of
 // these APIs do not follow.
-func surfaces(p *proxy.Proxy, routing *rpc.Service, endpoints sagemaker.Options, keyed bool) http.Handler {
+func surfaces(p *proxy.Proxy, routing *rpc.Service, endpoints sagemaker.Options) http.Handler {
 	mux := http.NewServeMux()
-	if keyed {
-		closeRouting(mux)
-	} else {
-		routing.Register(mux)
-	}
+	routing.Register(mux)
 	openai.Register(mux, p)
 	anthropic.Register(mux, p)
 	sagemaker.Register(mux, endpoints)

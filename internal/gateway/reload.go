@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/warmroute/warmroute/backends"
@@ -86,6 +87,14 @@ func (g *Gateway) plan(before, c, next *config.Config) (steps []step, changes []
 		}
 		steps = append(steps, step{commit: func() { g.level.Set(level) }})
 		next.Log.Level = c.Log.Level
+	}
+	if len(before.Keys) > 0 && len(c.Keys) > 0 {
+		next.Keys = c.Keys
+		steps = append(steps, step{commit: func() { g.ring.Replace(keysOf(c.Keys)) }})
+	} else {
+		for i := range changes { // whether there are keys decides more than who has one
+			changes[i].Live = changes[i].Live && !strings.HasPrefix(changes[i].Key, "keys[")
+		}
 	}
 	next.AdminKeys, next.MetricsWithoutKey = c.AdminKeys, c.MetricsWithoutKey
 	if next.AdminOpen() { // where it listens does not change, nor which certificates it wants

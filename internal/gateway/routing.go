@@ -23,6 +23,8 @@ func newRouting(o Options, g *Gateway, forward *proxy.Proxy, random func() uint6
 		BodyBytes:   int64(o.Config.Limits.BodyBytes),
 		MaxQueued:   o.Config.Limits.MaxQueued,
 		QueueWait:   o.Config.Timeouts.Queue,
+		QueueShare:  o.Config.Limits.QueueShare,
+		Admit:       g.admitCalls(),
 		AllowPin:    o.Config.AllowBackendPin,
 		InjectUsage: o.Config.InjectUsage,
 		KeySeed:     o.Config.KeySeed.Reveal(),

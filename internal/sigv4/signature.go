@@ -162,6 +162,19 @@ func (s *Signature) Fresh(now time.Time) error {
 // CoversBody reports whether the body's hash is part of the signature.
 func (s *Signature) CoversBody() bool { return s.payload != unsignedPayload }
 
+// Declared reports whether the request says the hash of its body, or that the body is not
+// signed, so that the signature can be verified without it.
+func (s *Signature) Declared() bool { return s.payload != "" }
+
+// VerifyDeclared checks that the signature was made with secret of a request whose body is what
+// the request says, where it does. Whether it is stays for [Signature.Verify] to check.
+func (s *Signature) VerifyDeclared(secret string) error {
+	if s.Declared() && !hmac.Equal(s.sum, s.sign(secret, s.head+s.payload)) {
+		return ErrMismatch
+	}
+	return nil
+}
+
 // Verify checks that the signature was made with secret of a request whose body has this
 // hash. The time it takes does not depend on how much of the signature is right.
 func (s *Signature) Verify(secret string, body [sha256.Size]byte) error {

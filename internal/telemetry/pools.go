@@ -13,6 +13,7 @@ type poolCollector struct {
 	router        *atomic.Pointer[router.Router]
 	bytesPerToken *prometheus.Desc
 	waiting       *prometheus.Desc
+	refused       *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*poolCollector)(nil)
@@ -24,6 +25,8 @@ func newPoolCollector(r *atomic.Pointer[router.Router]) *poolCollector {
 			"Bytes of prompt that a token is, as answers have shown.", []string{"pool"}, nil),
 		waiting: prometheus.NewDesc(namespace+"_waiting_requests",
 			"Requests that wait for a slot now.", []string{"pool"}, nil),
+		refused: prometheus.NewDesc(namespace+"_queue_refused_requests_total",
+			"Requests that got no place to wait for a slot, by what was full.", []string{"pool", "full"}, nil),
 	}
 }
 
@@ -31,6 +34,7 @@ func newPoolCollector(r *atomic.Pointer[router.Router]) *poolCollector {
 func (c *poolCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.bytesPerToken
 	ch <- c.waiting
+	ch <- c.refused
 }
 
 // Collect implements prometheus.Collector.
@@ -39,15 +43,18 @@ func (c *poolCollector) Collect(ch chan<- prometheus.Metric) {
 	if r == nil {
 		return
 	}
-	gauge := func(d *prometheus.Desc, value float64, pool string) {
-		m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, value, pool)
+	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		m, err := prometheus.NewConstMetric(d, kind, value, labels...)
 		if err != nil {
 			m = prometheus.NewInvalidMetric(d, err)
 		}
 		ch <- m
 	}
 	for _, p := range r.Pools() {
-		gauge(c.bytesPerToken, p.BytesPerToken(), p.Name())
-		gauge(c.waiting, float64(p.Waiting()), p.Name())
+		send(c.bytesPerToken, prometheus.GaugeValue, p.BytesPerToken(), p.Name())
+		send(c.waiting, prometheus.GaugeValue, float64(p.Waiting()), p.Name())
+		line, share := p.Refused()
+		send(c.refused, prometheus.CounterValue, float64(line), p.Name(), "queue")
+		send(c.refused, prometheus.CounterValue, float64(share), p.Name(), "share")
 	}
 }

@@ -397,8 +397,8 @@ func TestHooksCountDecisionsAndEjections(t *testing.T) {
 
 func TestTheWaitingAreCounted(t *testing.T) {
 	g := newRig(t, slog.LevelError)
-	w, ok := g.pool.Join(1)
-	if !ok {
+	w, err := g.pool.Join("", 1, 1)
+	if err != nil {
 		t.Fatal("no place in line")
 	}
 	const series = `warmroute_waiting_requests{pool="chat"}`
