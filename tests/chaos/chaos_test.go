@@ -28,7 +28,7 @@ func TestRB16ShortRun(t *testing.T) {
 		t.Skip("redis-server is missing; on Debian: apt-get install redis-server")
 	}
 	o := chaos()
-	o.seed, o.lasts, o.calm, o.rate, o.engines, o.gap, o.conversations = 5, 5*time.Second, time.Second, 40, 4, 600*time.Millisecond, 3
+	o.seed, o.lasts, o.calm, o.rate, o.engines, o.gap, o.conversations = 5, 5*time.Second, time.Second, 20, 4, 600*time.Millisecond, 3
 	o.dir = t.TempDir()
 	// What takes longer than the run, or only shows in longer ones, is left out.
 	o.engineFaults = []string{engineKilled, engineHangs, engineCut, engineForgets, engineErrs, engineBusy, engineStreams, engineFails}
