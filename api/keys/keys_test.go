@@ -172,7 +172,7 @@ func TestAdmission(t *testing.T) {
 func hashed(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
 
 // TestTokens: API keys are shown as OpenAI's clients show them, or Anthropic's; each is good for
-// its pools, and what is wrong is said in the client's dialect.
+// its pools, and what is wrong is said in the client's dialect, with no key in it (AU-05).
 func TestTokens(t *testing.T) {
 	f := start(t)
 	chat := func(model string, header ...string) *http.Request {

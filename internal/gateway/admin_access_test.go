@@ -88,7 +88,7 @@ func TestNamesThatLeadHere(t *testing.T) {
 }
 
 // Everything of the admin port wants one of its keys, apart from what says whether the router is
-// alive and ready; a key of the data plane is none, and the other way round.
+// alive and ready; a key of the data plane is none, and the other way round. No key is in a log or an error (AU-05).
 func TestAdminKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, func(c *config.Config) {
