@@ -148,7 +148,7 @@ policy-bench: ## Play every strategy in the worlds of the targets (WARMROUTE_TRA
 
 .PHONY: advice-bench
 advice-bench: ## Hold advice against full sweeps in the worlds of the targets (WARMROUTE_TRACES=DIR), write docs/benchmarks/advice.md
-	go run ./tests/bench/advice -o docs/benchmarks
+	go run ./tests/bench/advice -first 15m -o docs/benchmarks
 
 # Real time, real processes: what breaks when differs from run to run, what is asked and broken in which order does not.
 .PHONY: chaos

@@ -8,6 +8,7 @@ package advice
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/warmroute/warmroute/router"
@@ -85,6 +86,10 @@ func TestAdviceIsAsGoodAsASweep(t *testing.T) {
 				if got := a.curveOf(knob).Verdict; got != want && (want != fine || got == Set || got == Unsure) {
 					t.Errorf("%s: %q, want %q", knob, got, want)
 				}
+			}
+			lower := a.Advised.ConcurrencyThreshold < f.config.ConcurrencyThreshold
+			if got := strings.Contains(strings.Join(a.Cautions, "\n"), "A lower concurrency_threshold"); got != lower {
+				t.Errorf("%d instead of %d, and a word of caution: %v", a.Advised.ConcurrencyThreshold, f.config.ConcurrencyThreshold, got)
 			}
 			hits, p90 := f.sweepAll(t, a.Advised)
 			now, then := f.play(t, f.config, nil), f.play(t, a.Advised, nil)

@@ -68,6 +68,7 @@ func (m *making) cautions() []string {
 	e, p, now := &m.advice.Evidence, m.pool, m.advice.Now
 	caution(true, "It is advice for traffic like that of these %v. If other hours differ, ask again then.", e.To.Sub(e.From).Round(time.Second))
 	caution(true, "Requests are replayed at the times at which they came: a fleet that answers sooner or later gets the next turns of conversations sooner or later, which is not modelled.")
+	caution(m.advice.Advised.ConcurrencyThreshold < p.Config.ConcurrencyThreshold, "A lower concurrency_threshold is right for the load of these requests: with more load, more of them are sent away from their caches.")
 	hits := m.hitRate(m.present)
 	caution(hits.High-hits.Low > unsteadyHits, "The traffic is not the same all the time: by which minutes are drawn, the present settings hit %.0f–%.0f %%.", 100*hits.Low, 100*hits.High)
 	trusted := e.Reported >= leastReported

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ func writeMarkdown(w io.Writer, all []*trial, until time.Duration) {
 	fmt.Fprint(w, introduction)
 	if until > 0 {
 		fmt.Fprintf(w, "\nOf each workload its first %v are played (`-first %v`).\n", until, until)
+	}
+	if absent := notPlayed(all); len(absent) > 0 {
+		fmt.Fprintf(w, "\nNot played for this page (`-only`): %s.\n", strings.Join(absent, ", "))
 	}
 	hold, of := 0, 0
 	for _, c := range all {
@@ -57,6 +61,16 @@ func writeMarkdown(w io.Writer, all []*trial, until time.Duration) {
 				interval(s.advice.Change.HitRate, "%+.1f"), 100*(s.after.hits-s.before.hits), interval(s.advice.Change.P90, "%+.0f %%"), 100*came)
 		}
 	}
+}
+
+// notPlayed are the worlds that are not among those of the page.
+func notPlayed(all []*trial) (names []string) {
+	for _, w := range worlds() {
+		if !slices.ContainsFunc(all, func(t *trial) bool { return t.world.name == w.name }) {
+			names = append(names, w.name)
+		}
+	}
+	return names
 }
 
 // holds reports whether the advice does about as well as the best.
