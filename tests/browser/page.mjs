@@ -28,7 +28,7 @@ export class Page {
       if (r.request().method() === "GET" && r.ok()) page.files.push(r);
     });
     await page.tab.goto(url);
-    if (wait) await page.tab.waitForSelector("body[data-loaded]");
+    if (wait) await page.until("the page has data", () => document.body.dataset.loaded === "yes", null, 30000);
     return page;
   }
 

@@ -12,6 +12,7 @@ const meanings = {
 
 function row(first) {
   const blocks = meter();
+  blocks.node.classList.add("plain"); // a full index is as it should be
   const evicted = el("data");
   const horizon = el("data");
   const cell = (i, ...c) => el("td", { role: "cell", "data-column": columns[i] }, ...c);

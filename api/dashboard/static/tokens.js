@@ -22,7 +22,7 @@ const causes = [
 ];
 
 const swatch = (c) => el("span", { class: "swatch", "data-color": c.slice(2), "aria-hidden": "true" });
-const y = { size: 46 };
+const y = { size: 62 };
 const sync = { key: "tokens" };
 
 // shares draws the account in parts of the prompt tokens of each step.
