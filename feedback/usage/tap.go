@@ -241,8 +241,8 @@ func (t *Tap) follow(data []byte) {
 	if t.format != OpenAI {
 		return
 	}
-	if at := bytes.Index(data, finishReason); at >= 0 {
-		rest := bytes.TrimLeft(data[at+len(finishReason):], " ")
+	if _, after, ok := bytes.Cut(data, finishReason); ok {
+		rest := bytes.TrimLeft(after, " ")
 		t.more = bytes.HasPrefix(rest, []byte("null"))
 	}
 }
