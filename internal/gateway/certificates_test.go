@@ -229,7 +229,7 @@ func TestMutualTLS(t *testing.T) {
 			if !test.in && test.name != "none" {
 				continue // the handshake with the admin port fails too
 			}
-			for path, open := range map[string]bool{"/healthz": true, "/readyz": true, "/metrics": false, "/debug/state": false, "/": false} {
+			for path, open := range map[string]bool{"/healthz": true, "/readyz": true, "/metrics": false, "/debug/state": false, "/debug/": false, "/": true} {
 				status, body := l.get(client, path)
 				if want := test.in || open; (status == http.StatusOK) != want || !want && (status != http.StatusUnauthorized || !strings.Contains(body, "client certificate")) {
 					t.Errorf("certificate %s, admin port %s: %d %s", test.name, path, status, body)
