@@ -35,7 +35,7 @@ export class Page {
   // weight is the size of what was loaded to show the page, in bytes, data left out.
   async weight() {
     let sum = 0;
-    for (const r of this.files) if (!r.url().includes("readyz")) sum += (await r.body()).length;
+    for (const r of this.files) sum += (await r.body()).length;
     return sum;
   }
 

@@ -1,7 +1,7 @@
 // The page: what is asked, how often, and who shows it.
 import { attr, el, say } from "./dom.js";
 import { clock, count, hitsOf, parseDuration } from "./format.js";
-import { call, hasKey, ready, setKey } from "./rpc.js";
+import { call, hasKey, setKey } from "./rpc.js";
 import { decisions } from "./decisions.js";
 import { fleet } from "./fleet.js";
 import { glance } from "./glance.js";
@@ -137,8 +137,8 @@ async function look() {
   try {
     const config = choose((await call("GetRoutingConfig")).pools ?? []);
     const window = since > 0 ? { since: `${since}s` } : {};
-    const [list, stats, report, status] = await Promise.all([
-      call("ListBackends", { pool }), call("GetIndexStats", { pool }), call("GetHitReport", { pool, ...window }), ready(),
+    const [list, stats, report] = await Promise.all([
+      call("ListBackends", { pool }), call("GetIndexStats", { pool }), call("GetHitReport", { pool, ...window }),
     ]);
     const hits = report.pools?.[0] ?? {};
     const all = {
@@ -155,8 +155,9 @@ async function look() {
     live.start(pool);
     banner("");
     $("panels").classList.remove("stale");
-    const words = status?.status ?? "ready";
-    link(words === "ready" ? "live" : "degraded", words === "ready" ? "live" : words);
+    if (!all.backends.some((b) => b.state === "up")) link("degraded", "no backend is up");
+    else if (all.sharing && all.sharing.state !== "fresh") link("degraded", "not shared");
+    else link("live", "live");
     attr($("link"), "title", `last heard ${clock(lastSeen)}`);
     document.body.dataset.loaded = "yes";
   } catch (err) {

@@ -77,17 +77,6 @@ export async function call(method, request = {}, timeout = callTimeout) {
   }
 }
 
-// ready asks whether the router is ready: its status is ready, degraded, unavailable or
-// stopping.
-export async function ready() {
-  try {
-    const response = await fetch(new URL("readyz", document.baseURI), { cache: "no-store", signal: AbortSignal.timeout(callTimeout) });
-    return await response.json();
-  } catch {
-    return null;
-  }
-}
-
 // The flag of the envelope that ends a stream.
 const endOfStream = 2;
 
