@@ -147,7 +147,10 @@ await check("hostile names are text", async () => {
   const found = await page.until("the model is named", () => [...document.querySelectorAll("#fleet-body .more")].map((n) => n.textContent).find((t) => t.includes("<img")));
   want(found.includes("onerror"), found);
   want((await page.tab.locator("main img[src='x']").count()) === 0, "a name became an element");
+  page.expected = true; // the browser tells of what it blocks
   want(await page.tab.evaluate(() => { try { document.createElement("p").innerHTML = "<b>x</b>"; return false; } catch { return true; } }), "the policy lets text become HTML");
+  await pause(200);
+  page.expected = false;
 });
 
 await check("screens", async () => {
