@@ -160,6 +160,10 @@ soak: T = 30m
 soak: check-redis ## Serve 100 requests/s with leaving clients, errors and restarts for long, and judge whether all stays flat (T=2h RATE=100)
 	go run ./tests/chaos -soak -seed $(SEED) -t $(T) $(if $(RATE),-rate $(RATE)) -o $(FORMAT)
 
+.PHONY: sizing
+sizing: build ## Measure processor time and memory of a router on this machine (Linux), for docs/operations/sizing.md
+	go run ./tests/bench/sizing -warmroute bin/warmroute
+
 .PHONY: bench-compare
 bench-compare: | out ## Run the benchmarks of another revision and of this one, then compare (BASE=main COUNT=10)
 	@rm -rf out/base && git worktree prune && git worktree add --detach out/base $(BASE)

@@ -331,6 +331,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
+// OB-02, and OB-07: the trace context goes on as it came: the router has no span of its own.
 func TestOB02RequestIDs(t *testing.T) {
 	urls, got := echoes(t, 1)
 	f := start(t, urls)

@@ -1,15 +1,20 @@
 package config
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/warmroute/warmroute/internal/certtest"
 )
 
 // Every mistake is reported at once, each with file, line, key, value and what it
@@ -271,12 +276,22 @@ func TestExamplesAreValid(t *testing.T) {
 	if err != nil || len(files) < 3 {
 		t.Fatalf("%d examples, %v", len(files), err)
 	}
+	// The certificates that they name are elsewhere here.
+	dir, pair := t.TempDir(), certtest.New(t, "tests").Issue("router", time.Now().Add(time.Hour))
+	certtest.Write(t, dir, "tls.crt", pair.Certificate)
+	certtest.Write(t, dir, "tls.key", pair.Key)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, warnings, err := parse(file, text, func(string) (string, bool) { return "secret", true })
+		text = bytes.ReplaceAll(text, []byte("/etc/warmroute/tls"), []byte(dir))
+		c, warnings, err := parse(file, text, func(name string) (string, bool) {
+			if strings.HasSuffix(name, "_SHA256") {
+				return strings.Repeat("0123456789abcdef", 4), true
+			}
+			return "secret", true
+		})
 		if err != nil || len(warnings) > 0 {
 			t.Errorf("%v %v", err, warnings)
 			continue
@@ -300,9 +315,16 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("Parse returned %v and %v", c, err)
 		}
 		if err != nil {
+			keys, lines := rootKeys(data), bytes.Count(data, []byte("\n"))+1
 			for _, e := range Each(err) {
-				if !strings.HasPrefix(e.Error(), "f.yaml") {
+				at, ok := errors.AsType[*Error](e)
+				if !ok || !strings.HasPrefix(e.Error(), "f.yaml") {
 					t.Errorf("the error does not name the file: %v", e)
+					continue
+				}
+				top, _, _ := strings.Cut(strings.ReplaceAll(at.Path, "[", "."), ".")
+				if at.Line < 0 || at.Line > lines || at.Line == 0 && slices.Contains(keys, top) {
+					t.Errorf("line %d of %d: %v", at.Line, lines, e)
 				}
 			}
 			return
@@ -315,7 +337,22 @@ func FuzzParse(f *testing.F) {
 		if diff := cmp.Diff(c.PoolSpecs(), again.PoolSpecs()); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
+		if diff := cmp.Diff(c.String(), again.String()); diff != "" {
+			t.Errorf("shown again: (-want +got)\n%s", diff)
+		}
 	})
+}
+
+// rootKeys are the keys of a document that there are.
+func rootKeys(data []byte) (keys []string) {
+	var document yaml.Node
+	if yaml.Load(data, &document, yaml.WithUniqueKeys(false)) != nil || len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(document.Content[0].Content); i += 2 {
+		keys = append(keys, document.Content[0].Content[i].Value)
+	}
+	return keys
 }
 
 func TestOverlap(t *testing.T) {

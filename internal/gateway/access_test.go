@@ -84,6 +84,56 @@ func TestAU01BackendsWithKeys(t *testing.T) {
 	})
 }
 
+// AU-05: what a client shows, right or wrong, in a header or where it does not belong, is
+// nowhere to be read, nor are the keys of engines and operators; a refusal says how to ask.
+func TestAU05KeysAreShownNowhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const right, wrong, upstream, operators = "right-hunter1", "wrong-hunter2", "engine-hunter3", "admin-hunter4"
+		hash := func(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
+		var shown strings.Builder
+		locked := &lockedEngine{key: upstream}
+		s := start(t, func(c *config.Config) {
+			c.Pools[0].UpstreamKey = upstream
+			c.Keys = []config.Key{{Name: "app", TokenSHA256: hash(right)}}
+			c.AdminKeys = []config.AdminKey{{Name: "on-call", TokenSHA256: hash(operators)}}
+			shown.WriteString(c.String())
+		}, map[string]http.Handler{"b1:8000": locked})
+		time.Sleep(12 * time.Second)
+		for _, header := range [][]string{
+			nil, {"Authorization", "Bearer " + wrong}, {"Authorization", "Basic " + wrong}, {"X-Api-Key", wrong}, {"Authorization", "Bearer " + right},
+		} {
+			for _, query := range []string{"", "?api_key=" + wrong, "?key=" + right} {
+				status, got, body := s.request(http.MethodPost, "http://"+dataAddr+"/v1/chat/completions"+query,
+					`{"model":"m","messages":[{"role":"user","content":"hi"}]}`, append(header, "Content-Type", "application/json")...)
+				want := http.StatusUnauthorized
+				if len(header) > 0 && strings.HasSuffix(header[1], right) {
+					want = http.StatusOK
+				}
+				if status != want || status == http.StatusUnauthorized && (got.Get("WWW-Authenticate") == "" || !strings.Contains(body, `{"error":{`)) {
+					t.Errorf("%v%s: %d, %v, %s", header, query, status, got, body)
+				}
+				fmt.Fprintln(&shown, got, body)
+			}
+		}
+		for _, path := range []string{"/", "/metrics", "/readyz", "/debug/state", "/debug/decisions"} {
+			for _, key := range []string{wrong, operators} {
+				_, header, body := s.request(http.MethodGet, "http://"+adminAddr+path, "", "Authorization", "Bearer "+key)
+				fmt.Fprintln(&shown, header, body)
+			}
+		}
+		s.stop()
+		shown.WriteString(s.log.String())
+		if !strings.Contains(shown.String(), "warmroute_build_info") {
+			t.Error("the metrics are not there to be looked through")
+		}
+		for line := range strings.Lines(shown.String()) {
+			if strings.Contains(line, "hunter") {
+				t.Errorf("a key is shown: %s", line)
+			}
+		}
+	})
+}
+
 // AU-02: where credentials are passed through, they are on every route, and where the keys are
 // this router's own they are on none, unless the file says so.
 func TestAU02CredentialsOnEveryRoute(t *testing.T) {
