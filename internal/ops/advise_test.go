@@ -188,8 +188,18 @@ func TestAdviseApply(t *testing.T) {
 	}
 }
 
+// spareRace skips what only computes, and shares nothing that other tests do not share: the race
+// detector makes a replay take twenty times as long.
+func spareRace(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("under the race detector other tests cover this")
+	}
+}
+
 // Programs get the messages only, one after the other.
 func TestAdviseApplyForPrograms(t *testing.T) {
+	spareRace(t)
 	c := newConsoleOf(t, wrongly(), remembered(600))
 	if _, err := c.run(t.Context(), "strategy", "set", "--prefix-length", "1040", "--admin", "@"); err != nil {
 		t.Fatal(err)
@@ -269,6 +279,7 @@ func TestJudgement(t *testing.T) {
 
 // A log needs no router.
 func TestAdviseFromALog(t *testing.T) {
+	spareRace(t)
 	path := logFile(t, 600)
 	out, err := newConsole(t).run(t.Context(), "advise", "--log", path, "--prefix-length", "1024", "--kv-tokens", "75000")
 	if err != nil {
