@@ -61,6 +61,8 @@ type Record struct {
 	PromptTokens, PredictedCached, AvailableCached int
 	// Usage is what the engine reported.
 	Usage Usage
+	// Events is how many events of a stream came from its first token on.
+	Events int
 
 	// Keys are the block keys of the prompt, each of BlockBytes of its key stream of
 	// StreamBytes; all three are zero where there was no prompt, or one that has no keys.

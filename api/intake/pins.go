@@ -7,16 +7,18 @@ import (
 	"github.com/warmroute/warmroute/router"
 )
 
-// SessionKey names a session that an engine has begun, with the fleet's secret.
-func SessionKey(id, keySeed string) router.PinKey { return router.NewPinKey("session", id, keySeed) }
-
-// ResponseKey names an answer that an engine stores for somebody, empty for everybody, with the
+// SessionKey names a session that an engine has begun for somebody, empty for everybody, with the
 // fleet's secret.
-func ResponseKey(id, owner, keySeed string) router.PinKey {
+func SessionKey(id, owner, keySeed string) router.PinKey { return pinKey("session", id, owner, keySeed) }
+
+// ResponseKey is the same for an answer that an engine stores.
+func ResponseKey(id, owner, keySeed string) router.PinKey { return pinKey("response", id, owner, keySeed) }
+
+func pinKey(kind, id, owner, keySeed string) router.PinKey {
 	if owner != "" {
 		id += "\x00" + owner // an id has no such character
 	}
-	return router.NewPinKey("response", id, keySeed)
+	return router.NewPinKey(kind, id, keySeed)
 }
 
 // ErrNoPrevious says that the previous answer of a conversation is not one of whoever goes on

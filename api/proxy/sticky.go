@@ -17,8 +17,10 @@ const newSession = "NEW_SESSION"
 // maxSession bounds the id of a session, in characters.
 const maxSession = 256
 
-// sessionKey and responseKey name a session and a stored answer.
-func (p *Proxy) sessionKey(id string) router.PinKey { return intake.SessionKey(id, p.options.KeySeed) }
+// sessionKey and responseKey name a session and a stored answer of whoever the request is from.
+func (x *exchange) sessionKey(id string) router.PinKey {
+	return intake.SessionKey(id, x.visitor.Owner(), x.p.options.KeySeed)
+}
 
 func (x *exchange) responseKey(id string) router.PinKey {
 	return intake.ResponseKey(id, x.visitor.Owner(), x.p.options.KeySeed)
@@ -34,26 +36,29 @@ func (x *exchange) readSession() *Error {
 		return invalid(fmt.Sprintf("X-Amzn-SageMaker-Session-Id must be %s or 1 to %d printable ASCII characters, the first not a space", newSession, maxSession))
 	}
 	if ids[0] != newSession {
-		x.session = x.p.sessionKey(ids[0])
+		x.session = x.sessionKey(ids[0])
 	}
 	return nil
 }
 
-// HasSession reports whether the session of a request, if it names one, belongs to a backend
-// of a pool.
-func (p *Proxy) HasSession(r *http.Request, pool *router.Pool) bool {
+// HasSession reports whether the session of a visitor's request, if it names one, belongs to a
+// backend of a pool.
+func (p *Proxy) HasSession(r *http.Request, visitor *Visitor, pool *router.Pool) bool {
 	id := r.Header.Get(headerSession)
-	return id != "" && id != newSession && pool.Pinned(p.sessionKey(id), p.options.Now()) != ""
+	if id == "" || id == newSession {
+		return false
+	}
+	return pool.Pinned(intake.SessionKey(id, visitor.Owner(), p.options.KeySeed), p.options.Now()) != ""
 }
 
 // keepSession takes in what an engine says of sessions: that one has begun, or has ended.
 func (a *attempt) keepSession(h http.Header) {
 	x, now := a.x, a.x.p.options.Now()
 	if id, _, _ := strings.Cut(h.Get(headerSessionBegun), ";"); id != "" {
-		x.p.options.Router.Pin(x.target.Pool, x.p.sessionKey(strings.TrimSpace(id)), a.d.Backend.ID, now)
+		x.p.options.Router.Pin(x.target.Pool, x.sessionKey(strings.TrimSpace(id)), a.d.Backend.ID, now)
 	}
 	if id := strings.TrimSpace(h.Get(headerSessionEnded)); id != "" {
-		x.p.options.Router.Pin(x.target.Pool, x.p.sessionKey(id), "", now)
+		x.p.options.Router.Pin(x.target.Pool, x.sessionKey(id), "", now)
 	}
 }
 

@@ -232,6 +232,7 @@ func (s *stream) learnUsage() {
 	if s.tap != nil {
 		s.tap.Close()
 		s.a.outcome.Usage = s.tap.Usage()
+		s.a.x.record.Events = s.tap.Events()
 	}
 }
 

@@ -171,7 +171,11 @@ func (d *decision) refuse(err error) {
 func (d *decision) finish() {
 	d.record.Duration = time.Since(d.record.Start)
 	if d.charged {
-		d.from.Tokens.Settle(d.taken, intake.UsedTokens(d.record, d.taken))
+		used := intake.UsedTokens(d.record, d.taken)
+		if d.record.TTFT > 0 || d.record.Result == feedback.Success {
+			used = max(used, d.taken) // what is reported here is the word of whom it bounds
+		}
+		d.from.Tokens.Settle(d.taken, used)
 	}
 	d.s.options.Observe(d.record)
 	d.release()

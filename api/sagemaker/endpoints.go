@@ -29,8 +29,8 @@ type Variant struct {
 type endpoints struct {
 	variants map[string][]Variant
 	random   func() uint64
-	// has reports whether a request's session belongs to a backend of a pool.
-	has func(*http.Request, *router.Pool) bool
+	// has reports whether the session of a visitor's request belongs to a backend of a pool.
+	has func(*http.Request, *proxy.Visitor, *router.Pool) bool
 }
 
 func newEndpoints(o Options) *endpoints {
@@ -77,7 +77,7 @@ func (all *endpoints) choose(c choice, r *http.Request, visitor *proxy.Visitor) 
 		return fit[0], nil
 	}
 	fit = usable(fit, visitor)
-	if i := slices.IndexFunc(fit, func(v Variant) bool { return all.has(r, v.Pool) }); i >= 0 {
+	if i := slices.IndexFunc(fit, func(v Variant) bool { return all.has(r, visitor, v.Pool) }); i >= 0 {
 		return fit[i], nil
 	}
 	total := 0.0

@@ -54,6 +54,7 @@ type Tap struct {
 	started, failed, done bool
 	more                  bool // the last chunk that speaks of it says that it is not the last
 	errStatus             int  // of the first error that says one
+	sent                  int  // events from the one on that began the answer
 
 	id     []byte
 	event  event
@@ -169,6 +170,10 @@ func (t *Tap) Close() {
 // counted once, the last as it stands.
 func (t *Tap) Usage() feedback.Usage { return t.counts.usage(t.format) }
 
+// Events is how many events of a stream there were from the one on that began the answer, without
+// the [DONE] at its end.
+func (t *Tap) Events() int { return t.sent }
+
 // Started reports whether the answer proper has begun, which is the moment of its
 // first token: for events the first one with data that says anything, so neither a
 // comment nor a ping, the announcement of a response, an error or an empty delta; for
@@ -209,6 +214,9 @@ func (t *Tap) ResponseID() string {
 func (t *Tap) dispatch(name, data []byte, scanned bool) {
 	data = bytes.TrimSpace(data)
 	t.follow(data)
+	if t.started && t.mode == events && (scanned || len(data) > 0) && string(data) != "[DONE]" {
+		t.sent++
+	}
 	switch {
 	case scanned:
 		t.scan.feed(data)
@@ -226,8 +234,9 @@ func (t *Tap) dispatch(name, data []byte, scanned bool) {
 	failedBefore := t.failed
 	t.failed = false
 	t.take(name)
-	if !t.failed && t.begins(name, data) {
+	if !t.failed && !t.started && t.begins(name, data) {
 		t.started = true
+		t.sent++
 	}
 	t.failed = t.failed || failedBefore
 	t.scan.reset()

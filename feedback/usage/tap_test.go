@@ -495,6 +495,23 @@ func BenchmarkTap(b *testing.B) {
 	}
 }
 
+// Events count from the one on that begins the answer, however the bytes come.
+func TestEvents(t *testing.T) {
+	text := `data: {"choices":[{"index":0,"delta":{"content":""}}]}` + "\n\n: ping\n\n" +
+		strings.Repeat(`data: {"choices":[{"index":0,"delta":{"content":"a"}}]}`+"\n\n", 5) + done
+	for _, size := range []int{1, 7, len(text)} {
+		tap := NewTap(OpenAI, "text/event-stream")
+		for part := range slices.Chunk([]byte(text), size) {
+			tap.Write(part)
+		}
+		tap.Close()
+		if n := tap.Events(); n != 5 {
+			t.Errorf("%d events in parts of %d bytes, want 5", n, size)
+		}
+		tap.Release()
+	}
+}
+
 func TestUnfinished(t *testing.T) {
 	chunk := func(reason string) string {
 		return `data: {"choices":[{"index":0,"delta":{"content":"a \"finish_reason\": null"},"finish_reason":` + reason + "}]}\n\n"

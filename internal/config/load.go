@@ -18,14 +18,7 @@ const maxFile = 8 << 20
 // Load reads and checks a file. The error joins one [*Error] for everything that is
 // wrong; [Each] takes it apart.
 func Load(path string) (*Config, []Warning, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, unreadable(path, err)
-	}
-	if info.Size() > maxFile {
-		return nil, nil, &Error{File: path, Message: fmt.Sprintf("the file has %d bytes, at most %d", info.Size(), maxFile)}
-	}
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, maxFile)
 	if err != nil {
 		return nil, nil, unreadable(path, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -97,7 +96,7 @@ func (t RedisTLS) config() (*tls.Config, error) {
 		InsecureSkipVerify: t.InsecureSkipVerify, //nolint:gosec // an operator asked for it, and is warned
 	}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+		pem, err := readFile(t.CAFile, maxPEM)
 		if err != nil {
 			return nil, &tlsError{"ca_file", err}
 		}

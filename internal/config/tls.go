@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 )
 
@@ -128,14 +127,7 @@ func (t TLS) Watch(ctx context.Context, c *Certificates, logger *slog.Logger, ch
 }
 
 func readPEM(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxPEM {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", path, info.Size(), maxPEM)
-	}
-	return os.ReadFile(path)
+	return readFile(path, maxPEM)
 }
 
 func noCertificate(path string) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -133,8 +132,8 @@ func (s *steadying) take() { s.last = s.seen }
 // contents are what the files say; ok is false where one cannot be read.
 func (f watched) contents() (all [][]byte, ok bool) {
 	for _, path := range f.paths {
-		data, err := os.ReadFile(path)
-		if err != nil || len(data) > maxFile {
+		data, err := readFile(path, maxFile)
+		if err != nil {
 			return nil, false
 		}
 		all = append(all, data)

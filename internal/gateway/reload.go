@@ -88,6 +88,13 @@ func (g *Gateway) plan(before, c, next *config.Config) (steps []step, changes []
 		steps = append(steps, step{commit: func() { g.level.Set(level) }})
 		next.Log.Level = c.Log.Level
 	}
+	for i, k := range c.Keys {
+		for _, name := range k.Pools {
+			if g.router.Find(name) == nil {
+				return nil, nil, fmt.Errorf("keys[%d].pools: the pool %q is there only after a restart", i, name)
+			}
+		}
+	}
 	if len(before.Keys) > 0 && len(c.Keys) > 0 {
 		next.Keys = c.Keys
 		steps = append(steps, step{commit: func() { g.ring.Replace(keysOf(c.Keys)) }})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/router"
@@ -206,18 +208,24 @@ func TestTokensOfAMinute(t *testing.T) {
 		// Over RPC: a decision takes what its prompt is thought to have, and its report corrects that.
 		for _, test := range []struct {
 			outcome v1.Outcome
+			ttft    time.Duration // 0: no first token
 			used    uint32
 			again   bool
 		}{
-			{v1.Outcome_OUTCOME_UNREACHABLE, 0, true}, {v1.Outcome_OUTCOME_ANSWERED, 280, false},
+			{v1.Outcome_OUTCOME_UNREACHABLE, 0, 0, true}, {v1.Outcome_OUTCOME_ANSWERED, 0, 280, false},
+			{v1.Outcome_OUTCOME_CANCELED, time.Millisecond, 0, false}, // an engine worked on it, whatever is said of tokens
 		} {
 			out, err := s.routingClient("b").Route(t.Context(), &v1.RouteRequest{Prompt: asked("/v1/chat/completions", chatBody(strings.Repeat("tokens ", 100)))})
 			if err != nil {
 				t.Fatal(err)
 			}
 			in := &v1.ReportRequest{DecisionId: out.GetDecisionId(), Outcome: test.outcome}
+			if test.ttft > 0 {
+				in.Ttft, in.Usage = durationpb.New(test.ttft), &v1.Usage{PromptTokens: proto.Uint32(0), OutputTokens: proto.Uint32(0)}
+				time.Sleep(2 * test.ttft)
+			}
 			if test.used > 0 {
-				in.Status, in.Usage = 200, &v1.Usage{PromptTokens: proto.Uint32(test.used), OutputTokens: proto.Uint32(10)}
+				in.Status, in.Usage = 200, &v1.Usage{PromptTokens: new(test.used), OutputTokens: proto.Uint32(10)}
 			}
 			if _, err := s.routingClient("b").Report(t.Context(), in); err != nil {
 				t.Fatal(err)
@@ -433,6 +441,15 @@ func TestKeysAreReloaded(t *testing.T) {
 		if _, err := s.routingClient("goes").Explain(t.Context(), &v1.ExplainRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
 			t.Errorf("RPC with a key that is gone: %v", err)
 		}
+		elsewhere := next // a pool of another name waits for a restart, and its keys must not be without any
+		elsewhere.Pools = slices.Clone(next.Pools)
+		elsewhere.Pools[0].Name = "renamed"
+		elsewhere.Keys = slices.Clone(next.Keys)
+		elsewhere.Keys[0].Pools = []string{"renamed"}
+		if err := s.Reload(&elsewhere); err == nil || !strings.Contains(err.Error(), `keys[0].pools: the pool "renamed" is there only after a restart`) {
+			t.Errorf("keys of a pool that is not there: %v", err)
+		}
+		expect("then still", map[string]int{"comes": 200})
 		open := next
 		open.Keys = nil
 		if err := s.Reload(&open); err != nil {
