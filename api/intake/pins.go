@@ -9,10 +9,14 @@ import (
 
 // SessionKey names a session that an engine has begun for somebody, empty for everybody, with the
 // fleet's secret.
-func SessionKey(id, owner, keySeed string) router.PinKey { return pinKey("session", id, owner, keySeed) }
+func SessionKey(id, owner, keySeed string) router.PinKey {
+	return pinKey("session", id, owner, keySeed)
+}
 
 // ResponseKey is the same for an answer that an engine stores.
-func ResponseKey(id, owner, keySeed string) router.PinKey { return pinKey("response", id, owner, keySeed) }
+func ResponseKey(id, owner, keySeed string) router.PinKey {
+	return pinKey("response", id, owner, keySeed)
+}
 
 func pinKey(kind, id, owner, keySeed string) router.PinKey {
 	if owner != "" {

@@ -212,7 +212,8 @@ func TestTokensOfAMinute(t *testing.T) {
 			used    uint32
 			again   bool
 		}{
-			{v1.Outcome_OUTCOME_UNREACHABLE, 0, 0, true}, {v1.Outcome_OUTCOME_ANSWERED, 0, 280, false},
+			{v1.Outcome_OUTCOME_UNREACHABLE, 0, 0, true},
+			{v1.Outcome_OUTCOME_ANSWERED, 0, 280, false},
 			{v1.Outcome_OUTCOME_CANCELED, time.Millisecond, 0, false}, // an engine worked on it, whatever is said of tokens
 		} {
 			out, err := s.routingClient("b").Route(t.Context(), &v1.RouteRequest{Prompt: asked("/v1/chat/completions", chatBody(strings.Repeat("tokens ", 100)))})
