@@ -63,7 +63,6 @@ type result struct {
 	engines      []string // those that had a part, the last one last
 	attempts     int
 	elsewhere    bool // the first replica could not be reached
-	cached       int  // tokens, as the engine reports them
 	refusals     int  // of Route or Report: calls of the routing service that failed
 	kept         bool // the connection had been kept after another request
 }
