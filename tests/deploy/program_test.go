@@ -87,9 +87,10 @@ func program(t *testing.T) string {
 // execute runs the program and returns its exit code and what it wrote.
 func execute(t *testing.T, environment []string, args ...string) (code int, out string) {
 	t.Helper()
+	path := program(t) // to build it may take longer
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program(t), args...)
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = environment // and nothing else
 	text, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
