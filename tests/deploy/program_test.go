@@ -156,9 +156,10 @@ var loopback = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 // launch starts the program on free ports.
 func launch(t *testing.T, environment []string, args ...string) *running {
 	t.Helper()
+	path := program(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	r := &running{t: t, stderr: new(bytes.Buffer)}
-	r.cmd = exec.CommandContext(ctx, program(t), append(args, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")...)
+	r.cmd = exec.CommandContext(ctx, path, append(args, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")...)
 	r.cmd.Env, r.cmd.Stderr = environment, r.stderr
 	out, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
 	if err != nil {
