@@ -29,9 +29,11 @@ func (c Config) advisedOn() string {
 	return c.Strategies[len(c.Strategies)-1]
 }
 
-// experience returns what the fleet's router remembers.
-func (f *fleet) experience(cfg Config, strategy string) *experience {
+// experience returns what the fleet's router remembers once it has that many requests: it notes
+// one down after its client has read the answer's end. Of what it then still lacks it knows nothing.
+func (f *fleet) experience(ctx context.Context, cfg Config, strategy string, answered int) *experience {
 	pool := f.gateway.router.Pools()[0]
+	f.noted(ctx, pool.Name(), answered)
 	known := advice.Of(pool, time.Now())
 	known.PrefillRate /= cfg.Speed
 	known.CapacityTokens, known.Stated = cfg.KVTokens, true
@@ -40,6 +42,20 @@ func (f *fleet) experience(cfg Config, strategy string) *experience {
 	}
 	all := f.gateway.requests.Window(pool.Name(), func(recent.Prompt) bool { return true })
 	return &experience{strategy, known, advice.Recent(simulated(all, pool.Name(), cfg.Speed), pool.Name(), 0)}
+}
+
+// noted waits until the router remembers so many requests, or [grace] has passed.
+func (f *fleet) noted(ctx context.Context, pool string, answered int) {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for f.gateway.requests.Added(pool) < uint64(max(0, answered)) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-look.C:
+		}
+	}
 }
 
 // simulated is requests as they would have been in simulated time.

@@ -65,7 +65,7 @@ func run(ctx context.Context, cfg Config, text workload.Text, watch Watcher, kee
 		watch.Begin(strategy, text.Requests())
 		result, err := f.measure(ctx, cfg, text, strategy, watch)
 		if strategy == cfg.advisedOn() {
-			l.experience = f.experience(cfg, strategy)
+			l.experience = f.experience(ctx, cfg, strategy, result.Requests-result.Errors)
 		}
 		if strategy == keep && err == nil {
 			l.fleet = f
