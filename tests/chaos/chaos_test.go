@@ -69,15 +69,16 @@ func moment(ms int) time.Time {
 
 // What a request may fail with, and what it may not.
 func TestVerdicts(t *testing.T) {
-	const e1, e2 = "127.0.0.1:12001", "127.0.0.1:12002"
+	const e1, e2, e3 = "127.0.0.1:12001", "127.0.0.1:12002", "127.0.0.1:12003"
 	const none = "no backend gave an answer: "
 	killed := &fault{Kind: engineKilled, Target: e1, From: moment(10_000), To: moment(13_000)}
 	frozen := &fault{Kind: engineFreezes, Target: e2, From: moment(20_000), To: moment(60_000)}
 	errs := &fault{Kind: engineErrs, Target: e1, From: moment(70_000), To: moment(75_000)}
 	crash := &fault{Kind: replicaKilled, Target: "replica-1", From: moment(90_000), To: moment(92_000)}
 	restart := &fault{Kind: replicaRestarts, Target: "replica-0", From: moment(80_000), To: moment(85_000)}
+	late := &fault{Kind: engineFreezes, Target: e3, From: moment(78_500), To: moment(98_000)}
 	j := &judge{
-		faults: []*fault{killed, frozen, errs, restart, crash},
+		faults: []*fault{killed, frozen, errs, restart, late, crash},
 		logged: map[string]string{"stale": "backend " + e1 + ": the kept connection was closed: EOF"},
 	}
 	stream, call := dialects[0], dialects[len(dialects)-1]
@@ -112,6 +113,8 @@ func TestVerdicts(t *testing.T) {
 		{"a new one refuses", stream, 88_500, 600, result{ending: unheard, replica: "replica-0", text: "EOF"}, nil},
 		{"a caller whose engine dies", call, 9900, 200, result{ending: unheard, engines: []string{e1}, text: "EOF"}, killed},
 		{"a caller that is refused", call, 9900, 200, result{ending: unheard, refusals: 1, engines: []string{e1}}, nil},
+		{"a caller whose report is refused", call, 9900, 200, result{ending: unheard, unreported: 1, engines: []string{e1}, text: "EOF"}, nil},
+		{"a caller whose engine freezes and whose replica is replaced", call, 79_000, 8000, result{ending: unheard, unreported: 1, replica: "replica-0", engines: []string{e3}, text: "timeout"}, late},
 	} {
 		r := test.r
 		if r.plan == nil {
@@ -123,7 +126,7 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%s: with %+v, lost %q", test.name, with, lost)
 		}
 	}
-	reports := &result{plan: &plan{d: call}, ending: complete, refusals: 1, replica: "replica-0", began: moment(79_000), ended: moment(81_000)}
+	reports := &result{plan: &plan{d: call}, ending: complete, unreported: 1, replica: "replica-0", began: moment(79_000), ended: moment(81_000)}
 	if _, lost := j.verdict(reports); lost != "" {
 		t.Errorf("a report to a replica that was replaced: %s", lost)
 	}

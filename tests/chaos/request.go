@@ -63,7 +63,8 @@ type result struct {
 	engines      []string // those that had a part, the last one last
 	attempts     int
 	elsewhere    bool // the first replica could not be reached
-	refusals     int  // of Route or Report: calls of the routing service that failed
+	refusals     int  // calls of Route that failed
+	unreported   int  // calls of Report that failed
 	kept         bool // the connection had been kept after another request
 }
 
@@ -256,7 +257,7 @@ func (d *doors) routed(ctx context.Context, r *result, at int) error {
 		if r.silent {
 			// Nobody hears of it.
 		} else if err := decision.Done(outcome); err != nil && ctx.Err() == nil {
-			r.refusals++
+			r.unreported++
 			r.text = fmt.Sprintf("report: %v (%s)", err, r.text)
 		}
 		if !again {

@@ -129,7 +129,7 @@ func (t *traffic) send(p *plan) {
 		if p.http2 && !p.d.rpc {
 			one.HTTP2++
 		}
-		if r.ending != complete && r.ending != left || r.refusals > 0 {
+		if r.ending != complete && r.ending != left || r.refusals+r.unreported > 0 {
 			t.failed = append(t.failed, r)
 		}
 	})

@@ -61,7 +61,7 @@ func (j *judge) excuse(r *result) *fault {
 	case refused:
 		return j.excuseRefusal(r, engine)
 	case unheard:
-		if !r.d.rpc || r.refusals > 0 || engine == "" {
+		if !r.d.rpc || r.refusals > 0 || engine == "" || r.unreported > 0 && !j.disturbed(r) {
 			return nil
 		}
 		if strings.Contains(r.text, "timeout") || strings.Contains(r.text, "deadline") {
@@ -208,7 +208,7 @@ func panics(p *process) []string {
 
 // verdict says of a failed request why it counts as lost, or the fault that it failed with.
 func (j *judge) verdict(r *result) (with *fault, lost string) {
-	if r.refusals > 0 && (r.ending == complete || r.ending == left) {
+	if r.refusals+r.unreported > 0 && (r.ending == complete || r.ending == left) {
 		if j.disturbed(r) {
 			return nil, ""
 		}
