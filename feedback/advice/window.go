@@ -46,6 +46,14 @@ func Recent(s *recent.Store, pool string, work int) *Window {
 	return &Window{pool: pool, requests: w}
 }
 
+// Since leaves out what came before a moment; it returns the window.
+func (w *Window) Since(at time.Time) *Window {
+	all := w.requests.Requests
+	first, _ := slices.BinarySearchFunc(all, at, func(p recent.Prompt, at time.Time) int { return p.Arrived.Compare(at) })
+	w.requests.Requests, w.requests.Whole = all[first:], w.requests.Whole && first == 0
+	return w
+}
+
 // promptTokens is the length of a prompt, reckoned where it was not reported.
 func promptTokens(p *recent.Prompt, bytesPerToken float64) int {
 	if p.PromptTokens != recent.Unknown {

@@ -57,6 +57,10 @@ type Config struct {
 	// Observe, where it is set, gets the access record of every request that came to a router,
 	// at its end, as a router's telemetry would. The record may be used again afterwards.
 	Observe func(*feedback.Record)
+	// Steer, where it is set, is called every SteerEvery with the wall clock's time and the pool
+	// of the one router, whose prefix_length and concurrency_threshold it may change.
+	Steer      func(now time.Time, p *router.Pool)
+	SteerEvery time.Duration
 	// Seed makes the run repeatable.
 	Seed uint64
 	// Progress, where it is set, is told every progressEvery moments how many requests
@@ -152,6 +156,9 @@ func (c Config) Validate() error {
 	}
 	if c.Audit && c.Routers > 1 {
 		bad("audit: it knows the index of one router, and there are %d", c.Routers)
+	}
+	if c.Steer != nil && (c.SteerEvery <= 0 || c.Routers > 1) {
+		bad("steer: needs a time between two calls and one router, has %v and %d", c.SteerEvery, c.Routers)
 	}
 	if !within(c.BytesPerToken, maxFactor) {
 		bad("bytes_per_token: must be in 0..%v, is %v", maxFactor, c.BytesPerToken)

@@ -31,6 +31,7 @@ type Fleet struct {
 	rng      *rand.Rand // the router's random values
 	noise    noise
 	units    units
+	limit    int // prefix_length, in bytes of key stream
 
 	seeds  map[string]kvindex.Key // chain seed by tenant
 	tokens []run                  // scratch
@@ -62,6 +63,7 @@ func New(c Config) (*Fleet, error) {
 		rng:    rand.New(rand.NewPCG(c.Seed, 0x726f75746572)),
 		units:  units{bytesPerToken: c.BytesPerToken, spread: c.Noise.BytesSpread, seed: c.Seed},
 		seeds:  make(map[string]kvindex.Key),
+		limit:  c.Router.HashLength(),
 	}
 	f.noise = newNoise(c.Noise, c.Seed)
 	for number := range max(c.Routers, 1) {
@@ -139,6 +141,9 @@ func (f *Fleet) begin() {
 	for _, fault := range f.config.Faults {
 		f.agenda.add(moment{at: fault.At, kind: momentFault, fault: fault})
 	}
+	if f.config.Steer != nil {
+		f.agenda.add(moment{at: f.config.SteerEvery, kind: momentSteer})
+	}
 	if f.config.Audit {
 		f.agenda.add(moment{at: f.config.AuditEvery, kind: momentAudit})
 	}
@@ -191,6 +196,11 @@ func (f *Fleet) handle(m moment) error {
 		m.hear(m.at)
 	case momentFault:
 		return f.fault(m.at, m.fault)
+	case momentSteer:
+		pool := f.replicas[0].pool
+		f.config.Steer(clock(m.at), pool)
+		f.limit = pool.Config().HashLength()
+		f.agenda.add(moment{at: m.at + f.config.SteerEvery, kind: momentSteer})
 	case momentAudit:
 		f.sampleIndex()
 		f.agenda.add(moment{at: m.at + f.config.AuditEvery, kind: momentAudit})

@@ -106,7 +106,7 @@ func (fl *flight) describe() {
 
 	f.bytes = f.bytes[:0]
 	fl.stream = 0
-	limit := f.config.Router.HashLength()
+	limit := f.limit
 	for _, s := range ask.Prompt {
 		n := f.units.bytes(s)
 		if keep := min(n, limit-fl.stream); keep > 0 {

@@ -1,0 +1,420 @@
+package tuning
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmroute/warmroute/feedback"
+	"github.com/warmroute/warmroute/feedback/advice"
+	"github.com/warmroute/warmroute/router"
+)
+
+// Move is what to do now.
+type Move struct {
+	// Ask says that advice is wanted: [Tuner.Advised] takes it. It is to rest on requests that
+	// came since then: those before were others.
+	Ask   bool
+	Since time.Time
+	// Step, where it is not nil, was just made or has met its fate: it is to be told to others.
+	// Its value is in Config where that differs from the present one.
+	Step *Step
+	// Config is how the pool is to be routed, Set whether that differs from the present.
+	Config router.Config
+	Set    bool
+}
+
+// Tuner looks after one pool. Its methods may be called at the same time.
+type Tuner struct {
+	mu       sync.Mutex
+	rules    Rules
+	meter    meter
+	expected router.Config // how the pool should be routed, as far as it is known
+	known    bool
+	steps    []Step // the latest last
+	own      bool   // the latest was made here
+	asking   bool
+	advice   *advice.Advice // which waits to be followed
+	askAt    time.Time
+	since    time.Time // when traffic became what it is
+	another  bool      // it did so a moment ago
+	rests    map[advice.Knob]resting
+	doing    string
+}
+
+// resting says until when nothing is tried of a setting, and how often that was so in a row.
+type resting struct {
+	until time.Time
+	times int
+}
+
+// New returns a tuner of a pool that has made no step.
+func New(r Rules) *Tuner { return &Tuner{rules: r, rests: make(map[advice.Knob]resting)} }
+
+// Add takes in a request of the pool that has ended.
+func (t *Tuner) Add(r *feedback.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.meter.current.add(r)
+}
+
+// Rule has the rules changed, for what comes.
+func (t *Tuner) Rule(r Rules) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rules = r
+}
+
+// Status is what a tuner has done, and what it does.
+type Status struct {
+	// Steps are the latest ones, the newest first.
+	Steps []Step
+	// Doing says in words what is being waited for.
+	Doing string
+	// Delivered is what came of the last part.
+	Delivered Delivered
+}
+
+// Status returns what was done, and what is being done.
+func (t *Tuner) Status() Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := Status{Steps: slices.Clone(t.steps), Doing: t.doing, Delivered: t.meter.last(1, 0)}
+	slices.Reverse(s.Steps)
+	return s
+}
+
+// Advised takes the advice that was asked for, nil where none could be made.
+func (t *Tuner) Advised(now time.Time, a *advice.Advice) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asking, t.advice = false, a
+	if a == nil {
+		t.askAt = now.Add(rest * t.rules.Observation)
+	}
+}
+
+// Adopt takes in the latest step of another router.
+func (t *Tuner) Adopt(s *Step) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last := t.last(); last != nil && !s.At.After(last.At) {
+		if s.At.Equal(last.At) && last.Fate == Watched {
+			last.Fate = s.Fate
+		}
+		return
+	}
+	adopted := *s
+	adopted.Why = "made by another router"
+	t.push(adopted)
+	t.own = false
+}
+
+// Look says what to do about a pool that is routed as the present configuration says. It begins
+// nothing unless it may: one of several routers does. What was begun here ends here in any case.
+func (t *Tuner) Look(now time.Time, present router.Config, may bool) Move {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m, changed := t.notice(now, present, may); changed {
+		return m
+	}
+	closed := t.meter.close(now, t.rules.part())
+	last := t.last()
+	watching := last != nil && last.Fate == Watched
+	if watching && last.of(present) != last.To { // its maker was about to set it, and has not
+		watching = false
+	}
+	switch {
+	case !may && !(watching && t.own):
+		t.doing = "another router acts"
+		return Move{}
+	case watching && closed:
+		return t.judge(now, last, present)
+	case watching:
+		t.doing = fmt.Sprintf("watching what comes of %s %d: part %d of %d", last.Knob, last.To, min(t.meter.n+1, parts), parts)
+		return Move{}
+	case closed:
+		t.compare(now)
+		if m, back := t.guard(now, present); back {
+			return m
+		}
+	}
+	return t.proceed(now, present)
+}
+
+// notice begins anew where somebody has changed how the pool is routed.
+func (t *Tuner) notice(now time.Time, present router.Config, may bool) (Move, bool) {
+	if t.known && present == t.expected {
+		return Move{}, false
+	}
+	first := !t.known
+	t.expected, t.known = present, true
+	t.meter.restart(now)
+	t.advice = nil
+	if first {
+		return Move{}, false
+	}
+	last := t.last()
+	if last == nil || last.of(present) == last.To && last.Fate == Watched && !t.own {
+		return Move{}, false // another router's step
+	}
+	t.askAt = now.Add(rest * t.rules.Observation)
+	if last.Fate != Watched || !may && !t.own {
+		return Move{}, false
+	}
+	last.Fate = Overridden
+	last.Why += "; overridden: somebody has changed how the pool is routed"
+	return Move{Step: t.copyOf(last)}, true
+}
+
+// judge looks at what has come of a step, after a part.
+func (t *Tuner) judge(now time.Time, s *Step, present router.Config) Move {
+	n := t.meter.n
+	if n < early {
+		return Move{}
+	}
+	s.After = t.meter.last(min(n-1, settled), 0)
+	bad := harm(t.base(), s.After, n < parts)
+	switch {
+	case bad == "" && n < parts:
+		return Move{}
+	case bad == "":
+		s.Fate = Kept
+		delete(t.rests, s.Knob)
+		t.askAt = now
+		t.meter.n, t.meter.alike = min(n, settled), min(n, settled) // what was watched is what the next step begins from
+		return Move{Step: t.copyOf(s)}
+	}
+	s.Fate = TakenBack
+	s.Why += "; taken back: " + bad
+	t.retire(now, s.Knob)
+	m := t.set(now, s, present, s.From)
+	if different(s.Before, s.After) { // perhaps that is why
+		t.since, t.another = s.At, true
+	}
+	return m
+}
+
+// compare notes that traffic has become another one, once two parts say so.
+func (t *Tuner) compare(now time.Time) {
+	before := min(t.meter.alike-fresh, settled)
+	if before < fresh || !different(t.meter.last(before, fresh), t.meter.last(fresh, 0)) {
+		return
+	}
+	t.since, t.another = now.Add(-fresh*t.rules.part()), true
+	t.meter.alike = fresh
+	t.askAt = now
+}
+
+// different reports whether what is delivered is of another traffic than before.
+func different(before, after Delivered) bool {
+	a, b := float64(before.P90+leastRise), float64(after.P90+leastRise)
+	return math.Abs(before.HitRate-after.HitRate) > shiftedHits+certain*before.with(after) || a > shiftedP90*b || b > shiftedP90*a
+}
+
+// base is what the latest step is compared with: what was delivered before it and, in the hit rate,
+// before the steps that led to it, those of the last day: else many a little would make a lot.
+func (t *Tuner) base() Delivered {
+	last := t.last()
+	base, at := last.Before, last.From
+	for i := len(t.steps) - 2; i >= 0; i-- {
+		s := &t.steps[i]
+		if s.Fate == TakenBack || s.Knob != last.Knob {
+			continue
+		}
+		if s.Fate != Kept || s.To != at || last.At.Sub(s.At) > remembered || s.At.Before(t.since) {
+			break
+		}
+		at = s.From
+		if s.Before.HitRate > base.HitRate {
+			base.HitRate, base.Error = s.Before.HitRate, s.Before.Error
+		}
+	}
+	return base
+}
+
+// harm says what is worse, empty where nothing is. Where it is early, only what is certain counts.
+func harm(before, after Delivered, sooner bool) string {
+	strict, errors := 1.0, 0.0
+	if sooner {
+		strict, errors = certain, certain*before.with(after)
+	}
+	switch {
+	case before.HitRate-after.HitRate > fallOfHits+errors:
+		return fmt.Sprintf("the hit rate fell from %.1f %% to %.1f %%", 100*before.HitRate, 100*after.HitRate)
+	case before.P90 > 0 && float64(after.P90) > float64(before.P90)*(1+strict*riseOfP90)+float64(leastRise):
+		return fmt.Sprintf("the P90 of the time to first token rose from %v to %v", brief(before.P90), brief(after.P90))
+	case after.Unserved-before.Unserved > strict*riseOfUnserved:
+		return fmt.Sprintf("%.1f %% of the requests were not served, and %.1f %% before", 100*after.Unserved, 100*before.Unserved)
+	}
+	return ""
+}
+
+// with is the standard error of the difference of two hit rates.
+func (d Delivered) with(o Delivered) float64 { return max(d.Error, o.Error) * 1.41 }
+
+func brief(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(10 * time.Millisecond)
+}
+
+// guard takes back what was kept where the hit rate falls, unless it was raised by that itself.
+func (t *Tuner) guard(now time.Time, present router.Config) (Move, bool) {
+	if t.meter.n < 2*settled+1 {
+		return Move{}, false
+	}
+	first := t.suspect(present)
+	if first == nil {
+		return Move{}, false
+	}
+	before, after := t.meter.last(settled, settled+1), t.meter.last(settled, 0)
+	if before.HitRate-after.HitRate <= fallOfHits+certain*before.with(after) {
+		return Move{}, false
+	}
+	last := t.last()
+	back := Step{
+		Knob: first.Knob, From: last.of(present), To: first.From, Back: true, At: now, Fate: Watched, Before: t.meter.last(2, 0),
+		Why: fmt.Sprintf("the hit rate fell from %.1f %% to %.1f %%, and %s %d was kept when requests were others",
+			100*before.HitRate, 100*after.HitRate, first.Knob, last.To),
+	}
+	for i := range t.steps {
+		if s := &t.steps[i]; !s.At.Before(first.At) && s.Fate == Kept {
+			s.Fate = TakenBack
+		}
+	}
+	t.retire(now, first.Knob)
+	t.push(back)
+	t.own = true
+	return t.set(now, &back, present, back.To), true
+}
+
+// suspect is the first of the latest steps of one setting that were kept one after the other and
+// raised the hit rate no more than a fall is allowed to cost; nil where there is none.
+func (t *Tuner) suspect(present router.Config) *Step {
+	var first *Step
+	for i := len(t.steps) - 1; i >= 0; i-- {
+		s := &t.steps[i]
+		if s.Fate != Kept || s.Back || s.After.HitRate-s.Before.HitRate > fallOfHits {
+			break
+		}
+		if first == nil && s.of(present) != s.To || first != nil && (s.Knob != first.Knob || s.To != first.From) {
+			break
+		}
+		first = s
+	}
+	if first != nil && first.From == first.of(present) {
+		return nil // they led nowhere
+	}
+	return first
+}
+
+// proceed makes a step where advice says so, or asks for advice.
+func (t *Tuner) proceed(now time.Time, present router.Config) Move {
+	if t.advice != nil {
+		a := t.advice
+		t.advice = nil
+		if a.Present == present {
+			return t.follow(now, present, a)
+		}
+		t.askAt = now
+	}
+	switch {
+	case t.asking:
+		t.doing = "advice is being made"
+	case t.meter.alike < t.needed():
+		t.doing = fmt.Sprintf("observing what is delivered: part %d of %d, %d of %d answers", t.meter.alike+1, t.needed(), min(t.meter.current.answers, minAnswers), minAnswers)
+	case now.Before(t.askAt):
+		t.doing = "resting until " + t.askAt.UTC().Format(time.RFC3339)
+	default:
+		t.asking = true
+		return Move{Ask: true, Since: t.since}
+	}
+	return Move{}
+}
+
+// needed is how many parts a step is compared with.
+func (t *Tuner) needed() int {
+	if t.another {
+		return fresh
+	}
+	return settled
+}
+
+// follow makes a step of advice, where there is one to make.
+func (t *Tuner) follow(now time.Time, present router.Config, a *advice.Advice) Move {
+	var best *advice.Curve
+	for i := range a.Curves {
+		c := &a.Curves[i]
+		if c.Verdict == advice.Set && worthwhile(a, c) && !now.Before(t.rests[c.Knob].until) && (best == nil || gain(c) > gain(best)) {
+			best = c
+		}
+	}
+	if best == nil {
+		t.askAt = now.Add(rest * t.rules.Observation)
+		t.doing = cmp.Or(a.TooLittle, "there is nothing to set")
+		return Move{}
+	}
+	s := Step{Knob: best.Knob, At: now, Fate: Watched, Before: t.meter.last(min(t.meter.alike, settled), 0)}
+	t.another = false
+	s.From = s.of(present)
+	s.To = toward(s.From, int(best.Advised.Number))
+	s.Why = fmt.Sprintf("%s is advised: %s", best.Advised, best.Reason)
+	t.push(s)
+	t.own = true
+	return t.set(now, &s, present, s.To)
+}
+
+// worthwhile reports whether a setting promises enough to change it by itself.
+func worthwhile(a *advice.Advice, c *advice.Curve) bool {
+	faster := -c.Change.P90.Estimate
+	return c.Change.HitRate.Estimate >= leastHits || faster >= leastP90 && faster*float64(a.Now.P90) >= float64(leastFaster)
+}
+
+// gain is what a setting is expected to bring, in parts of the hit rate and of the P90.
+func gain(c *advice.Curve) float64 { return c.Change.HitRate.Estimate - c.Change.P90.Estimate }
+
+// toward is the next value on the way from one to another.
+func toward(from, to int) int { return min(max(to, (from+stepFactor-1)/stepFactor), from*stepFactor) }
+
+// set has a setting changed, because of a step.
+func (t *Tuner) set(now time.Time, s *Step, present router.Config, v int) Move {
+	t.expected = with(present, s.Knob, v)
+	t.meter.restart(now)
+	t.doing = fmt.Sprintf("%s was set to %d", s.Knob, v)
+	return Move{Step: t.copyOf(s), Config: t.expected, Set: true}
+}
+
+// retire lets a setting rest, for longer each time.
+func (t *Tuner) retire(now time.Time, knob advice.Knob) {
+	r := t.rests[knob]
+	r.until = now.Add(rest * t.rules.Observation << r.times)
+	r.times = min(r.times+1, mostRests)
+	t.rests[knob] = r
+	t.askAt = now
+}
+
+// push remembers a step.
+func (t *Tuner) push(s Step) {
+	if len(t.steps) == maxSteps {
+		t.steps = slices.Delete(t.steps, 0, 1)
+	}
+	t.steps = append(t.steps, s)
+}
+
+// last is the latest step, nil where there is none.
+func (t *Tuner) last() *Step {
+	if len(t.steps) == 0 {
+		return nil
+	}
+	return &t.steps[len(t.steps)-1]
+}
+
+func (*Tuner) copyOf(s *Step) *Step {
+	c := *s
+	return &c
+}
