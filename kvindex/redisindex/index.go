@@ -35,6 +35,7 @@ type Index struct {
 	counts  counts
 
 	settings settings
+	lead     lead
 
 	holders atomic.Pointer[[]*backend] // by kvindex.Holder, nil where free; replaced whole
 

@@ -62,6 +62,9 @@ func (k *keeper) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	k.shareSettings(ctx, k.config.Now())
+	if k.lead.until.Swap(0) != 0 {
+		k.yieldLead(ctx)
+	}
 }
 
 // turn does what is due. What fails is left to the next time: one part of a cluster may be
@@ -97,6 +100,7 @@ func (k *keeper) turn(ctx context.Context) {
 	k.returned()
 	k.release(ctx)
 	k.shareSettings(ctx, now)
+	k.seekLead(ctx, now)
 	k.lookAtSets(ctx)
 }
 

@@ -98,6 +98,10 @@ func (n names) settings(pool string) string {
 	return n.namespace + ":settings:{" + escaped.Replace(pool) + "}"
 }
 
+// lead holds the router that does what one of all should do. As with settings, versions of block
+// keys do not matter.
+func (n names) lead() string { return n.namespace + ":lead" }
+
 // member is a block's name in its set: the key in eight bytes.
 func member(key kvindex.Key) string {
 	return string([]byte{
