@@ -15,6 +15,7 @@ import (
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/feedback/recent"
+	"github.com/warmroute/warmroute/feedback/tuning"
 	"github.com/warmroute/warmroute/kvindex/redisindex"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/proto/warmroute/v1/warmroutev1connect"
@@ -42,6 +43,13 @@ type AdminOptions struct {
 	// Settings keeps what operators change of how pools are routed, for other routers too;
 	// whoever has news of it calls [Admin.Adopt]. Default: it is kept until the process ends.
 	Settings Settings
+	// SeekLead says whether this router is there to be the one that acts in automatic mode, and
+	// Leads whether it is. Default: it is the only one.
+	SeekLead func(wanted bool)
+	Leads    func() bool
+	// Stepped is told of every step that automatic mode makes here, and of what becomes of it.
+	// Default: nobody is.
+	Stepped func(pool string, s *tuning.Step)
 	// Registrar takes in backends that are registered. Default: the pools themselves.
 	Registrar Registrar
 	// Logger gets a line for everything that an operator changes. Default: nothing is
@@ -57,6 +65,7 @@ type Admin struct {
 	history    *history
 	advisor    *advisor
 	steps      *steps
+	tuners     tuners
 
 	mu  sync.Mutex          // orders changes: each reads what is there, and writes it back
 	own map[string]struct{} // keys of registered backends that are in their pools; guarded by mu
@@ -87,6 +96,15 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 	}
 	if o.Sharing == nil {
 		o.Sharing = func() (redisindex.Status, bool) { return redisindex.Status{}, false }
+	}
+	if o.SeekLead == nil {
+		o.SeekLead = func(bool) {}
+	}
+	if o.Leads == nil {
+		o.Leads = func() bool { return true }
+	}
+	if o.Stepped == nil {
+		o.Stepped = func(string, *tuning.Step) {}
 	}
 	if o.Registrar == nil {
 		o.Registrar = pools{}

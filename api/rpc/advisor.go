@@ -36,6 +36,7 @@ var (
 	errWaited = errors.New("waited for long enough")
 	// errNothingRemembered says that there is nothing to rest advice on.
 	errNothingRemembered = &stateError{"requests are not remembered: set limits.recent_requests_bytes above 0"}
+	errNoBackends        = &stateError{"the pool has no backends"}
 	errClosing           = &stateError{"the router ends"}
 )
 
@@ -231,13 +232,45 @@ func (a *advisor) make(p *router.Pool, m *making) *given {
 	return g
 }
 
+// background does something that close waits for, unless the advisor is closed.
+func (a *advisor) background(do func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ctx.Err() == nil {
+		a.work.Go(do)
+	}
+}
+
+// fresh makes advice on both settings of a pool from what came since a moment, when it is its turn.
+func (a *advisor) fresh(p *router.Pool, since time.Time) (*advice.Advice, error) {
+	if a.store == nil {
+		return nil, errNothingRemembered
+	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-a.ctx.Done():
+		return nil, errClosing
+	}
+	known := advice.Of(p, time.Now())
+	if known.Backends == 0 {
+		return nil, errNoBackends
+	}
+	return advice.Give(a.ctx, known, advice.Recent(a.store, p.Name(), 0).Since(since), advice.Options{
+		Seed: adviceSeed, Parallel: parallel(), Knobs: []advice.Knob{},
+	})
+}
+
+// parallel is how many replays go on at once.
+func parallel() int { return min(max(runtime.GOMAXPROCS(0)/adviceCores, 1), 2) }
+
 // replay makes the advice itself.
 func (a *advisor) replay(p *router.Pool, m *making, known *advice.Pool) (*advice.Advice, error) {
 	if known.Backends == 0 {
-		return nil, &stateError{"the pool has no backends"}
+		return nil, errNoBackends
 	}
 	return advice.Give(m.ctx, *known, advice.Recent(a.store, p.Name(), 0), advice.Options{
-		Seed: adviceSeed, Parallel: min(max(runtime.GOMAXPROCS(0)/adviceCores, 1), 2),
+		Seed: adviceSeed, Parallel: parallel(),
 		Progress: func(through, wanted int) {
 			a.mu.Lock()
 			defer a.mu.Unlock()

@@ -119,7 +119,9 @@ func (a *Admin) Adopt(pool string) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before, after := a.route(p, a.settings.Settings(pool))
+	values := a.settings.Settings(pool)
+	a.adoptStep(pool, values)
+	before, after := a.route(p, values)
 	if after != before {
 		attrs := []slog.Attr{slog.String("pool", pool), slog.String("by", "another router")}
 		a.audit(context.Background(), "routing changed", append(attrs, differences(before, after)...)...)

@@ -2,7 +2,7 @@
 
 // Some hundred replays take the race detector minutes, and all of it is one goroutine.
 
-package tuning
+package tuning_test
 
 import (
 	"testing"
@@ -11,6 +11,7 @@ import (
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/feedback/advice"
 	"github.com/warmroute/warmroute/feedback/recent"
+	"github.com/warmroute/warmroute/feedback/tuning"
 	"github.com/warmroute/warmroute/internal/enginesim"
 	"github.com/warmroute/warmroute/internal/replay"
 	"github.com/warmroute/warmroute/internal/workload"
@@ -23,6 +24,9 @@ type fleet struct {
 	config router.Config
 }
 
+// observation is how long steps are watched.
+const observation = 12 * time.Minute
+
 // work is what advice replays at most: a few minutes of requests.
 const work = 12_000_000
 
@@ -32,9 +36,9 @@ const everyFewSeconds = 5 * time.Second
 // watched is what was delivered while a fleet was looked after, part by part.
 type watched struct {
 	*replay.Result
-	steps  []Step
+	steps  []tuning.Step
 	config router.Config
-	parts  []Delivered // of two minutes each
+	parts  []tuning.Delivered // of two minutes each
 }
 
 // run plays the requests, looked after by a tuner that is advised, or by nobody.
@@ -42,22 +46,22 @@ func (f fleet) run(t *testing.T, automatic bool) *watched {
 	t.Helper()
 	out := new(watched)
 	store := recent.New(recent.DefaultBytes)
-	tuner := New(Rules{observation})
-	var current part
+	tuner := tuning.New(tuning.Rules{Observation: observation})
+	var current tuning.Sum
 	var ends time.Time
 	c := replay.Config{
 		Backends: 4, Engine: enginesim.Config{Profile: replay.ReferenceProfile(200_000)}, Router: f.config,
 		ScrapeEvery: 5 * time.Second, StatedCapacity: 1, Seed: 1,
 		Observe: func(r *feedback.Record) {
 			if ends.IsZero() {
-				ends = r.Start.Add(observation / parts)
+				ends = r.Start.Add(observation / tuning.Parts)
 			}
 			if r.Start.After(ends) {
-				ends = ends.Add(observation / parts)
-				out.parts = append(out.parts, current.delivered())
-				current = part{}
+				ends = ends.Add(observation / tuning.Parts)
+				out.parts = append(out.parts, current.Delivered())
+				current = tuning.Sum{}
 			}
-			current.add(r)
+			current.Add(r)
 			if q, ok := recent.Of(r); ok && automatic {
 				store.Add(&q)
 				tuner.Add(r)
@@ -74,11 +78,11 @@ func (f fleet) run(t *testing.T, automatic bool) *watched {
 				if err != nil {
 					t.Error(err)
 				}
-				tuner.Advised(now, a)
+				tuner.Advised(now, a.Present, a.Proposals(), a.TooLittle)
 			}
 			if m.Step != nil {
 				s := m.Step
-				t.Logf("%s: %s %s %d → %d: %s; %.1f %% and %v, then %.1f %% and %v", now.UTC().Format(time.TimeOnly), s.Fate, s.Knob, s.From, s.To, s.Why,
+				t.Logf("%s: %s %s %d → %d: %s; %.1f %% and %v, then %.1f %% and %v", now.UTC().Format(time.TimeOnly), s.Fate, s.Setting, s.From, s.To, s.Why,
 					100*s.Before.HitRate, s.Before.P90, 100*s.After.HitRate, s.After.P90)
 			}
 			if m.Set {
@@ -192,7 +196,7 @@ func TestBadStarts(t *testing.T) {
 				t.Error("it was not wrong")
 			}
 			for _, s := range is.steps {
-				if s.To > stepFactor*s.From || s.From > stepFactor*s.To {
+				if s.To > tuning.StepFactor*s.From || s.From > tuning.StepFactor*s.To {
 					t.Errorf("%d → %d is more than a step", s.From, s.To)
 				}
 			}
@@ -227,14 +231,14 @@ func TestShapeChanges(t *testing.T) {
 			alone, automatic := f.run(t, false), f.run(t, true)
 			longest, low := 0, 0
 			for i := range min(len(alone.parts), len(automatic.parts)) {
-				if low++; automatic.parts[i].HitRate >= alone.parts[i].HitRate-fallOfHits {
+				if low++; automatic.parts[i].HitRate >= alone.parts[i].HitRate-tuning.FallOfHits {
 					low = 0
 				}
 				longest = max(longest, low)
 			}
 			t.Logf("%d parts, the most in a row in which more than 2 points less was delivered: %d; %.1f %% and %v in all, %.1f %% and %v without", len(automatic.parts), longest,
 				100*automatic.HitRate(), automatic.Quantile(.9), 100*alone.HitRate(), alone.Quantile(.9))
-			if longest > parts {
+			if longest > tuning.Parts {
 				t.Error("that is longer than an observation")
 			}
 			if len(automatic.steps) == 0 {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
+// How long a step may be watched.
 const (
-	// DefaultObservation is how long a step is watched, and MinObservation and MaxObservation
-	// bound that.
 	DefaultObservation = 15 * time.Minute
 	MinObservation     = time.Minute
 	MaxObservation     = 24 * time.Hour

@@ -8,9 +8,40 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmroute/warmroute/feedback/advice"
 	"github.com/warmroute/warmroute/router"
 )
+
+// Setting is what a step changes, by its name in the configuration.
+type Setting string
+
+// The settings.
+const (
+	PrefixLength         Setting = "prefix_length"
+	ConcurrencyThreshold Setting = "concurrency_threshold"
+)
+
+var settings = []Setting{PrefixLength, ConcurrencyThreshold} //nolint:gochecknoglobals // a constant
+
+// Proposal is what advice says of a setting that should be changed.
+type Proposal struct {
+	Setting Setting
+	// To is the value that it should have.
+	To int
+	// HitRate is what that adds to the hit rate, of 0..1; Faster what part of the P90 of the time to
+	// first token it takes away, and Less how much that is.
+	HitRate, Faster float64
+	Less            time.Duration
+	// Why says why.
+	Why string
+}
+
+// worthwhile reports whether it promises enough to be done by itself.
+func (p *Proposal) worthwhile() bool {
+	return p.HitRate >= leastHits || p.Faster >= leastP90 && p.Less >= leastFaster
+}
+
+// gain is what it promises, in parts of the hit rate and of the P90.
+func (p *Proposal) gain() float64 { return p.HitRate + p.Faster }
 
 // Fate is what became of a step.
 type Fate string
@@ -31,8 +62,8 @@ var fates = []Fate{Watched, Kept, TakenBack, Overridden} //nolint:gochecknogloba
 
 // Step is one change of one setting.
 type Step struct {
-	// Knob is [advice.PrefixLength] or [advice.ConcurrencyThreshold]; From and To are its values.
-	Knob     advice.Knob
+	// Setting is what was changed, From and To are its values.
+	Setting  Setting
 	From, To int
 	// Back says that it takes steps back that were kept.
 	Back bool
@@ -47,18 +78,18 @@ type Step struct {
 }
 
 // of is a configuration's value of the step's setting, as it is in force.
-func (s *Step) of(c router.Config) int { return value(c, s.Knob) }
+func (s *Step) of(c router.Config) int { return value(c, s.Setting) }
 
-func value(c router.Config, knob advice.Knob) int {
-	if knob == advice.PrefixLength {
+func value(c router.Config, setting Setting) int {
+	if setting == PrefixLength {
 		return c.HashLength()
 	}
 	return c.ConcurrencyThreshold
 }
 
 // with is a configuration with another value of a setting.
-func with(c router.Config, knob advice.Knob, v int) router.Config {
-	if knob == advice.PrefixLength {
+func with(c router.Config, setting Setting, v int) router.Config {
+	if setting == PrefixLength {
 		c.PrefixLength = v
 	} else {
 		c.ConcurrencyThreshold = v
@@ -74,7 +105,7 @@ const fields = 10
 func (s *Step) String() string {
 	figure := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 	return strings.Join([]string{
-		string(s.Fate), string(s.Knob), strconv.Itoa(s.From), strconv.Itoa(s.To), strconv.FormatBool(s.Back),
+		string(s.Fate), string(s.Setting), strconv.Itoa(s.From), strconv.Itoa(s.To), strconv.FormatBool(s.Back),
 		strconv.FormatInt(s.At.UnixMilli(), 10), figure(s.Before.HitRate), figure(s.Before.Error),
 		strconv.FormatInt(int64(s.Before.P90), 10), figure(s.Before.Unserved),
 	}, " ")
@@ -86,7 +117,7 @@ func ParseStep(text string) (*Step, error) {
 	if len(words) != fields {
 		return nil, fmt.Errorf("%d words, want %d", len(words), fields)
 	}
-	s := &Step{Fate: Fate(words[0]), Knob: advice.Knob(words[1])}
+	s := &Step{Fate: Fate(words[0]), Setting: Setting(words[1])}
 	var errs []error
 	whole := func(word string) int64 {
 		n, err := strconv.ParseInt(word, 10, 64)
@@ -110,12 +141,12 @@ func ParseStep(text string) (*Step, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(fates, s.Fate) || !slices.Contains([]advice.Knob{advice.PrefixLength, advice.ConcurrencyThreshold}, s.Knob) {
-		return nil, fmt.Errorf("%q of %q is no step", s.Fate, s.Knob)
+	if !slices.Contains(fates, s.Fate) || !slices.Contains(settings, s.Setting) {
+		return nil, fmt.Errorf("%q of %q is no step", s.Fate, s.Setting)
 	}
 	for _, v := range []int{s.From, s.To} {
-		if err := with(router.DefaultConfig(), s.Knob, v).Validate(); err != nil || v == 0 {
-			return nil, fmt.Errorf("%s %d is no setting", s.Knob, v)
+		if err := with(router.DefaultConfig(), s.Setting, v).Validate(); err != nil || v == 0 {
+			return nil, fmt.Errorf("%s %d is no setting", s.Setting, v)
 		}
 	}
 	return s, nil

@@ -1,7 +1,6 @@
 package tuning
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/feedback"
-	"github.com/warmroute/warmroute/feedback/advice"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -37,12 +35,19 @@ type Tuner struct {
 	steps    []Step // the latest last
 	own      bool   // the latest was made here
 	asking   bool
-	advice   *advice.Advice // which waits to be followed
+	advice   *advised // which waits to be followed
+	words    string   // why there was nothing to do when that was last found out
 	askAt    time.Time
 	since    time.Time // when traffic became what it is
 	another  bool      // it did so a moment ago
-	rests    map[advice.Knob]resting
+	rests    map[Setting]resting
 	doing    string
+}
+
+// advised is advice, and on which routing.
+type advised struct {
+	of  router.Config
+	all []Proposal
 }
 
 // resting says until when nothing is tried of a setting, and how often that was so in a row.
@@ -52,7 +57,7 @@ type resting struct {
 }
 
 // New returns a tuner of a pool that has made no step.
-func New(r Rules) *Tuner { return &Tuner{rules: r, rests: make(map[advice.Knob]resting)} }
+func New(r Rules) *Tuner { return &Tuner{rules: r, rests: make(map[Setting]resting)} }
 
 // Add takes in a request of the pool that has ended.
 func (t *Tuner) Add(r *feedback.Record) {
@@ -87,13 +92,16 @@ func (t *Tuner) Status() Status {
 	return s
 }
 
-// Advised takes the advice that was asked for, nil where none could be made.
-func (t *Tuner) Advised(now time.Time, a *advice.Advice) {
+// Advised takes the advice that was asked for: what should be changed where the pool is routed like
+// this, or why nothing is known, in words.
+func (t *Tuner) Advised(now time.Time, of router.Config, all []Proposal, nothing string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.asking, t.advice = false, a
-	if a == nil {
+	t.asking, t.advice = false, &advised{of, all}
+	if nothing != "" {
+		t.advice = nil
 		t.askAt = now.Add(rest * t.rules.Observation)
+		t.words = nothing
 	}
 }
 
@@ -134,7 +142,7 @@ func (t *Tuner) Look(now time.Time, present router.Config, may bool) Move {
 	case watching && closed:
 		return t.judge(now, last, present)
 	case watching:
-		t.doing = fmt.Sprintf("watching what comes of %s %d: part %d of %d", last.Knob, last.To, min(t.meter.n+1, parts), parts)
+		t.doing = fmt.Sprintf("watching what comes of %s %d: part %d of %d", last.Setting, last.To, min(t.meter.n+1, parts), parts)
 		return Move{}
 	case closed:
 		t.compare(now)
@@ -183,14 +191,14 @@ func (t *Tuner) judge(now time.Time, s *Step, present router.Config) Move {
 		return Move{}
 	case bad == "":
 		s.Fate = Kept
-		delete(t.rests, s.Knob)
+		delete(t.rests, s.Setting)
 		t.askAt = now
 		t.meter.n, t.meter.alike = min(n, settled), min(n, settled) // what was watched is what the next step begins from
 		return Move{Step: t.copyOf(s)}
 	}
 	s.Fate = TakenBack
 	s.Why += "; taken back: " + bad
-	t.retire(now, s.Knob)
+	t.retire(now, s.Setting)
 	m := t.set(now, s, present, s.From)
 	if different(s.Before, s.After) { // perhaps that is why
 		t.since, t.another = s.At, true
@@ -222,7 +230,7 @@ func (t *Tuner) base() Delivered {
 	base, at := last.Before, last.From
 	for i := len(t.steps) - 2; i >= 0; i-- {
 		s := &t.steps[i]
-		if s.Fate == TakenBack || s.Knob != last.Knob {
+		if s.Fate == TakenBack || s.Setting != last.Setting {
 			continue
 		}
 		if s.Fate != Kept || s.To != at || last.At.Sub(s.At) > remembered || s.At.Before(t.since) {
@@ -278,16 +286,16 @@ func (t *Tuner) guard(now time.Time, present router.Config) (Move, bool) {
 	}
 	last := t.last()
 	back := Step{
-		Knob: first.Knob, From: last.of(present), To: first.From, Back: true, At: now, Fate: Watched, Before: t.meter.last(2, 0),
+		Setting: first.Setting, From: last.of(present), To: first.From, Back: true, At: now, Fate: Watched, Before: t.meter.last(2, 0),
 		Why: fmt.Sprintf("the hit rate fell from %.1f %% to %.1f %%, and %s %d was kept when requests were others",
-			100*before.HitRate, 100*after.HitRate, first.Knob, last.To),
+			100*before.HitRate, 100*after.HitRate, first.Setting, last.To),
 	}
 	for i := range t.steps {
 		if s := &t.steps[i]; !s.At.Before(first.At) && s.Fate == Kept {
 			s.Fate = TakenBack
 		}
 	}
-	t.retire(now, first.Knob)
+	t.retire(now, first.Setting)
 	t.push(back)
 	t.own = true
 	return t.set(now, &back, present, back.To), true
@@ -302,7 +310,7 @@ func (t *Tuner) suspect(present router.Config) *Step {
 		if s.Fate != Kept || s.Back || s.After.HitRate-s.Before.HitRate > fallOfHits {
 			break
 		}
-		if first == nil && s.of(present) != s.To || first != nil && (s.Knob != first.Knob || s.To != first.From) {
+		if first == nil && s.of(present) != s.To || first != nil && (s.Setting != first.Setting || s.To != first.From) {
 			break
 		}
 		first = s
@@ -318,8 +326,8 @@ func (t *Tuner) proceed(now time.Time, present router.Config) Move {
 	if t.advice != nil {
 		a := t.advice
 		t.advice = nil
-		if a.Present == present {
-			return t.follow(now, present, a)
+		if a.of == present {
+			return t.follow(now, present, a.all)
 		}
 		t.askAt = now
 	}
@@ -330,6 +338,9 @@ func (t *Tuner) proceed(now time.Time, present router.Config) Move {
 		t.doing = fmt.Sprintf("observing what is delivered: part %d of %d, %d of %d answers", t.meter.alike+1, t.needed(), min(t.meter.current.answers, minAnswers), minAnswers)
 	case now.Before(t.askAt):
 		t.doing = "resting until " + t.askAt.UTC().Format(time.RFC3339)
+		if t.words != "" {
+			t.doing += ": " + t.words
+		}
 	default:
 		t.asking = true
 		return Move{Ask: true, Since: t.since}
@@ -346,55 +357,45 @@ func (t *Tuner) needed() int {
 }
 
 // follow makes a step of advice, where there is one to make.
-func (t *Tuner) follow(now time.Time, present router.Config, a *advice.Advice) Move {
-	var best *advice.Curve
-	for i := range a.Curves {
-		c := &a.Curves[i]
-		if c.Verdict == advice.Set && worthwhile(a, c) && !now.Before(t.rests[c.Knob].until) && (best == nil || gain(c) > gain(best)) {
-			best = c
+func (t *Tuner) follow(now time.Time, present router.Config, all []Proposal) Move {
+	var best *Proposal
+	for i := range all {
+		p := &all[i]
+		if p.worthwhile() && p.To != value(present, p.Setting) && !now.Before(t.rests[p.Setting].until) && (best == nil || p.gain() > best.gain()) {
+			best = p
 		}
 	}
 	if best == nil {
-		t.askAt = now.Add(rest * t.rules.Observation)
-		t.doing = cmp.Or(a.TooLittle, "there is nothing to set")
+		t.askAt, t.words = now.Add(rest*t.rules.Observation), "nothing is worth a step"
 		return Move{}
 	}
-	s := Step{Knob: best.Knob, At: now, Fate: Watched, Before: t.meter.last(min(t.meter.alike, settled), 0)}
-	t.another = false
+	s := Step{Setting: best.Setting, At: now, Fate: Watched, Before: t.meter.last(min(t.meter.alike, settled), 0)}
+	t.another, t.words = false, ""
 	s.From = s.of(present)
-	s.To = toward(s.From, int(best.Advised.Number))
-	s.Why = fmt.Sprintf("%s is advised: %s", best.Advised, best.Reason)
+	s.To = toward(s.From, best.To)
+	s.Why = fmt.Sprintf("%d is advised: %s", best.To, best.Why)
 	t.push(s)
 	t.own = true
 	return t.set(now, &s, present, s.To)
 }
-
-// worthwhile reports whether a setting promises enough to change it by itself.
-func worthwhile(a *advice.Advice, c *advice.Curve) bool {
-	faster := -c.Change.P90.Estimate
-	return c.Change.HitRate.Estimate >= leastHits || faster >= leastP90 && faster*float64(a.Now.P90) >= float64(leastFaster)
-}
-
-// gain is what a setting is expected to bring, in parts of the hit rate and of the P90.
-func gain(c *advice.Curve) float64 { return c.Change.HitRate.Estimate - c.Change.P90.Estimate }
 
 // toward is the next value on the way from one to another.
 func toward(from, to int) int { return min(max(to, (from+stepFactor-1)/stepFactor), from*stepFactor) }
 
 // set has a setting changed, because of a step.
 func (t *Tuner) set(now time.Time, s *Step, present router.Config, v int) Move {
-	t.expected = with(present, s.Knob, v)
+	t.expected = with(present, s.Setting, v)
 	t.meter.restart(now)
-	t.doing = fmt.Sprintf("%s was set to %d", s.Knob, v)
+	t.doing = fmt.Sprintf("%s was set to %d", s.Setting, v)
 	return Move{Step: t.copyOf(s), Config: t.expected, Set: true}
 }
 
 // retire lets a setting rest, for longer each time.
-func (t *Tuner) retire(now time.Time, knob advice.Knob) {
-	r := t.rests[knob]
+func (t *Tuner) retire(now time.Time, setting Setting) {
+	r := t.rests[setting]
 	r.until = now.Add(rest * t.rules.Observation << r.times)
 	r.times = min(r.times+1, mostRests)
-	t.rests[knob] = r
+	t.rests[setting] = r
 	t.askAt = now
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/warmroute/warmroute/feedback"
-	"github.com/warmroute/warmroute/feedback/advice"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -28,7 +27,7 @@ type drive struct {
 	perSec int
 	// delivers says what engines deliver, advises what is advised.
 	delivers func(since time.Duration, c router.Config) Delivered
-	advises  func(since time.Duration, c router.Config) *advice.Advice
+	advises  func(since time.Duration, c router.Config) []Proposal
 	told     []Step
 	asked    []time.Duration
 	below    time.Duration // how long the hit rate has lately been lower than without the tuner
@@ -37,7 +36,7 @@ type drive struct {
 
 const observation = 12 * time.Minute
 
-func newDrive(t *testing.T, delivers func(time.Duration, router.Config) Delivered, advises func(time.Duration, router.Config) *advice.Advice) *drive {
+func newDrive(t *testing.T, delivers func(time.Duration, router.Config) Delivered, advises func(time.Duration, router.Config) []Proposal) *drive {
 	return &drive{
 		t: t, tuner: New(Rules{observation}), now: begin, rng: rand.New(rand.NewPCG(1, 2)), config: router.DefaultConfig(),
 		may: true, perSec: 5, delivers: delivers, advises: advises,
@@ -74,7 +73,7 @@ func (d *drive) look() {
 	m := d.tuner.Look(d.now, d.config, d.may)
 	if m.Ask {
 		d.asked = append(d.asked, d.now.Sub(begin))
-		d.tuner.Advised(d.now, d.advises(d.now.Sub(begin), d.config))
+		d.tuner.Advised(d.now, d.config, d.advises(d.now.Sub(begin), d.config), "")
 	}
 	if m.Step != nil {
 		d.told = append(d.told, *m.Step)
@@ -88,14 +87,9 @@ func (d *drive) look() {
 }
 
 // wants is advice to set one setting.
-func wants(knob advice.Knob, v int) func(time.Duration, router.Config) *advice.Advice {
-	return func(_ time.Duration, c router.Config) *advice.Advice {
-		curve := advice.Curve{Knob: knob, Verdict: advice.Set, Advised: advice.Value{Number: float64(v)}}
-		curve.Change.HitRate.Estimate = .05
-		if value(c, knob) == v {
-			curve.Verdict = advice.Keep
-		}
-		return &advice.Advice{Present: c, Curves: []advice.Curve{curve}}
+func wants(setting Setting, v int) func(time.Duration, router.Config) []Proposal {
+	return func(time.Duration, router.Config) []Proposal {
+		return []Proposal{{Setting: setting, To: v, HitRate: .05, Why: "it is"}}
 	}
 }
 
@@ -107,7 +101,7 @@ func steady(_ time.Duration, c router.Config) Delivered {
 // One step of four times as much follows the other, each an observation after the one before it,
 // and then there is rest.
 func TestStepByStep(t *testing.T) {
-	d := newDrive(t, steady, wants(advice.PrefixLength, 30_000))
+	d := newDrive(t, steady, wants(PrefixLength, 30_000))
 	d.config.PrefixLength = 1024
 	d.pass(2 * time.Hour)
 	var made []int
@@ -153,7 +147,7 @@ func TestHarmIsTakenBack(t *testing.T) {
 				return c.after
 			}
 			return c.before
-		}, wants(advice.ConcurrencyThreshold, 8))
+		}, wants(ConcurrencyThreshold, 8))
 		d.perSec = 20
 		d.pass(10*time.Minute + 10*time.Second)
 		if d.config.ConcurrencyThreshold != 32 {
@@ -190,7 +184,7 @@ func TestHarmIsTakenBack(t *testing.T) {
 func TestFluctuation(t *testing.T) {
 	d := newDrive(t, func(since time.Duration, _ router.Config) Delivered {
 		return Delivered{HitRate: .5 + .01*math.Sin(since.Minutes()), P90: time.Duration(float64(time.Second) * (1 + .1*math.Sin(since.Minutes()/3)))}
-	}, wants(advice.ConcurrencyThreshold, 16))
+	}, wants(ConcurrencyThreshold, 16))
 	d.pass(time.Hour)
 	if d.config.ConcurrencyThreshold != 16 {
 		t.Errorf("%d: %+v", d.config.ConcurrencyThreshold, d.told)
@@ -201,7 +195,7 @@ func TestFluctuation(t *testing.T) {
 func TestManyALittle(t *testing.T) {
 	d := newDrive(t, func(_ time.Duration, c router.Config) Delivered {
 		return Delivered{HitRate: .6 - .014*math.Log2(float64(int(1<<20)/c.HashLength()))/2, P90: time.Second}
-	}, wants(advice.PrefixLength, 1024))
+	}, wants(PrefixLength, 1024))
 	d.perSec = 40
 	d.pass(12 * time.Hour)
 	if hits := d.delivers(0, d.config).HitRate; hits < .6-1.5*fallOfHits { // 2 points, and what chance adds
@@ -218,11 +212,11 @@ func TestTrafficChanges(t *testing.T) {
 		}
 		return Delivered{HitRate: .6, P90: time.Second}
 	}, nil)
-	d.advises = func(since time.Duration, c router.Config) *advice.Advice {
+	d.advises = func(since time.Duration, c router.Config) []Proposal {
 		if since > 90*time.Minute {
-			return wants(advice.PrefixLength, c.HashLength())(since, c)
+			return wants(PrefixLength, c.HashLength())(since, c)
 		}
-		return wants(advice.PrefixLength, 65_536)(since, c)
+		return wants(PrefixLength, 65_536)(since, c)
 	}
 	d.pass(90 * time.Minute)
 	if d.config.HashLength() != 65_536 {
@@ -254,7 +248,7 @@ func TestTrafficChangesByItself(t *testing.T) {
 			}
 		}
 		return world
-	}, wants(advice.ConcurrencyThreshold, 32))
+	}, wants(ConcurrencyThreshold, 32))
 	d.pass(95 * time.Minute)
 	if d.config.ConcurrencyThreshold != 128 {
 		t.Fatalf("%d: it is not tried without", d.config.ConcurrencyThreshold)
@@ -274,7 +268,7 @@ func TestTrafficChangesByItself(t *testing.T) {
 			world.HitRate /= 2
 		}
 		return world
-	}, wants(advice.PrefixLength, 65_536))
+	}, wants(PrefixLength, 65_536))
 	d.config.PrefixLength = 1024
 	d.pass(4 * time.Hour)
 	if d.config.HashLength() != 65_536 || len(d.told) != 6 {
@@ -284,7 +278,7 @@ func TestTrafficChangesByItself(t *testing.T) {
 
 // Who changes how the pool is routed is right.
 func TestSomebodyElse(t *testing.T) {
-	d := newDrive(t, steady, wants(advice.PrefixLength, 30_000))
+	d := newDrive(t, steady, wants(PrefixLength, 30_000))
 	d.config.PrefixLength = 1024
 	d.pass(15 * time.Minute)
 	if d.config.PrefixLength != 4096 {
@@ -307,7 +301,7 @@ func TestSomebodyElse(t *testing.T) {
 
 // Without reports of cached tokens, and with too few answers, nothing is done.
 func TestNothingKnown(t *testing.T) {
-	d := newDrive(t, steady, wants(advice.PrefixLength, 30_000))
+	d := newDrive(t, steady, wants(PrefixLength, 30_000))
 	d.perSec = 0
 	d.config.PrefixLength = 1024
 	for range 3600 {
@@ -327,7 +321,7 @@ func TestTwoRouters(t *testing.T) {
 		}
 		return Delivered{HitRate: .5, P90: time.Second}
 	}
-	a, b := newDrive(t, bad, wants(advice.ConcurrencyThreshold, 8)), newDrive(t, bad, wants(advice.ConcurrencyThreshold, 8))
+	a, b := newDrive(t, bad, wants(ConcurrencyThreshold, 8)), newDrive(t, bad, wants(ConcurrencyThreshold, 8))
 	b.may = false
 	for range 10*60 + 5 {
 		a.pass(time.Second)
@@ -365,7 +359,7 @@ func TestDeposed(t *testing.T) {
 			return Delivered{HitRate: .3, P90: time.Second}
 		}
 		return Delivered{HitRate: .5, P90: time.Second}
-	}, wants(advice.ConcurrencyThreshold, 8))
+	}, wants(ConcurrencyThreshold, 8))
 	d.pass(10*time.Minute + 5*time.Second)
 	d.may = false
 	d.pass(observation)
@@ -415,7 +409,7 @@ func TestDelivered(t *testing.T) {
 
 func TestStepText(t *testing.T) {
 	s := &Step{
-		Knob: advice.ConcurrencyThreshold, From: 1024, To: 256, Back: true, At: time.UnixMilli(1_700_000_000_123), Fate: Watched,
+		Setting: ConcurrencyThreshold, From: 1024, To: 256, Back: true, At: time.UnixMilli(1_700_000_000_123), Fate: Watched,
 		Before: Delivered{HitRate: 0.512345, Error: 0.00123, P90: 1234567890, Unserved: 0.001},
 	}
 	if len(s.String()) > 256 {
@@ -428,7 +422,7 @@ func TestStepText(t *testing.T) {
 }
 
 func FuzzParseStep(f *testing.F) {
-	f.Add((&Step{Knob: advice.PrefixLength, From: 1024, To: 4096, At: begin, Fate: Kept}).String())
+	f.Add((&Step{Setting: PrefixLength, From: 1024, To: 4096, At: begin, Fate: Kept}).String())
 	f.Add("kept concurrency_threshold 4 16 true 1 NaN 0 -1 0")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := ParseStep(text)
@@ -440,7 +434,7 @@ func FuzzParseStep(f *testing.F) {
 			t.Errorf("%q: %+v, then %+v: %v", text, s, again, err)
 		}
 		for _, v := range []int{s.From, s.To} {
-			if err := with(router.DefaultConfig(), s.Knob, v).Validate(); err != nil {
+			if err := with(router.DefaultConfig(), s.Setting, v).Validate(); err != nil {
 				t.Error(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/warmroute/warmroute/backends/transport"
 	"github.com/warmroute/warmroute/feedback/recent"
 	"github.com/warmroute/warmroute/feedback/scrape"
+	"github.com/warmroute/warmroute/feedback/tuning"
 	"github.com/warmroute/warmroute/kvindex"
 	"github.com/warmroute/warmroute/router"
 )
@@ -119,6 +120,8 @@ type Pool struct {
 	ForwardRank bool `yaml:"forward_rank,omitempty"`
 	// Routing is how requests are spread over the backends.
 	Routing Routing `yaml:"routing"`
+	// Tuning is automatic mode. Default off.
+	Tuning Tuning `yaml:"tuning"`
 	// Backends are the engines; there must be one, or a source of them in Discovery.
 	Backends []Backend `yaml:"backends,omitempty"`
 	// Discovery is where more of them are found. Default nowhere.
@@ -166,6 +169,24 @@ type Routing struct {
 	NativeKey            router.NativeKey    `yaml:"native_key"`
 	Replicas             int                 `yaml:"replicas"`
 	BlockBytes           int                 `yaml:"block_bytes"`
+}
+
+// Tuning is whether advice on prefix_length and concurrency_threshold is applied by itself;
+// [tuning.Rules] says how.
+type Tuning struct {
+	// Automatic turns it on. Default false.
+	Automatic bool `yaml:"automatic"`
+	// Observation is how long a step is watched before it is kept, and the longest time for which
+	// what it costs is borne. Default [tuning.DefaultObservation].
+	Observation time.Duration `yaml:"observation"`
+}
+
+// Rules returns the rules of automatic mode, nil where it is off.
+func (t Tuning) Rules() *tuning.Rules {
+	if !t.Automatic {
+		return nil
+	}
+	return &tuning.Rules{Observation: t.Observation}
 }
 
 // Backend is one engine.
@@ -347,6 +368,7 @@ func DefaultPool() Pool {
 			Replicas:             r.Replicas,
 			BlockBytes:           r.BlockBytes,
 		},
+		Tuning:        Tuning{Observation: tuning.DefaultObservation},
 		Ejection:      Ejection(e),
 		VariantWeight: 1,
 	}

@@ -138,6 +138,7 @@ pools:
     variant: blue
     variant_weight: 2.5
     inference_component: chat-1
+    tuning: {automatic: true, observation: 30m}
     ejection: {failures: 5, base: 1s, max: 1m, max_share: 0.25, slow_start: 0s, max_cooling: 10s}
 limits:
   body_bytes: 1MiB
@@ -224,6 +225,9 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 	if p := c.Pools[0]; !slices.Equal(p.SageMakerEndpoints, []string{"llama", "llama-2"}) || p.VariantName() != "blue" || p.VariantWeight != 2.5 || p.InferenceComponent != "chat-1" {
 		t.Errorf("SageMaker: %+v", p)
+	}
+	if r := c.Pools[0].Tuning.Rules(); r == nil || r.Observation != 30*time.Minute {
+		t.Errorf("the rules of automatic mode are %v", r)
 	}
 	if k := c.Keys[0]; k.Name != "app" || k.AccessKeyID != "AKIDEXAMPLE" || k.Secret.Reveal() != "s3cret-SEED" || !slices.Equal(k.Pools, []string{"chat"}) {
 		t.Errorf("the key is %+v", k)

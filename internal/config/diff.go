@@ -35,7 +35,7 @@ func (c Change) String() string {
 // live are the beginnings of keys that a running router takes over, and frozen those below
 // them that it does not.
 var (
-	live   = []string{"pools[].routing.", "pools[].backends", "log.level", "keys[]", "admin_keys", "metrics_without_key"}
+	live   = []string{"pools[].routing.", "pools[].tuning.", "pools[].backends", "log.level", "keys[]", "admin_keys", "metrics_without_key"}
 	frozen = []string{"pools[].routing.block_bytes"}
 )
 

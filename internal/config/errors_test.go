@@ -89,6 +89,8 @@ func TestMistakes(t *testing.T) {
 		{"nan", pool("  routing: {w: .nan}\n"), "warmroute.yaml:5: pools[0].routing.w: NaN is not in 1..4"},
 		{"strategy", pool("  routing: {strategy: PREFIX_AWRE}\n"), `"PREFIX_AWRE" is not one of RANDOM, LEAST_OUTSTANDING_REQUESTS, PREFIX_HASH, PREFIX_AWARE, LEAST_EXPECTED_TTFT: did you mean PREFIX_AWARE?`},
 		{"load factor", pool("  routing: {load_factor: 0.5}\n"), "pools[0].routing.load_factor: 0.5 is neither 0 (off) nor at least 1"},
+		{"short observation", pool("  tuning: {automatic: true, observation: 10s}\n"), "warmroute.yaml:5: pools[0].tuning.observation: 10s is not in 1m0s..24h0m0s"},
+		{"automatic without memory", pool("  tuning: {automatic: true}\nlimits: {recent_requests_bytes: 0}\n"), "warmroute.yaml:5: pools[0].tuning.automatic: it follows advice, which rests on remembered requests: set limits.recent_requests_bytes above 0"},
 		{"ejection", pool("  ejection: {failures: 0}\n"), "warmroute.yaml:5: pools[0].ejection.failures: 0 is below 1"},
 		{"ejection base", pool("  ejection: {base: 10m}\n"), "pools[0].ejection.max: 5m0s is below ejection.base 10m0s"},
 		{"negative duration", pool("timeouts: {idle: -5s}\n"), `timeouts.idle: "-5s" is negative`},

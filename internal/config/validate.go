@@ -13,6 +13,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback/recent"
+	"github.com/warmroute/warmroute/feedback/tuning"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -305,6 +306,13 @@ func (v *validation) pool(p *Pool, path string) {
 	for _, err := range Each(routing.Validate()) {
 		key, message, _ := strings.Cut(err.Error(), ": ")
 		v.fail(path+".routing."+key, "%s", message)
+	}
+	if err := (tuning.Rules{Observation: p.Tuning.Observation}).Validate(); err != nil {
+		key, message, _ := strings.Cut(err.Error(), ": ")
+		v.fail(path+".tuning."+key, "%s", message)
+	}
+	if p.Tuning.Automatic && v.config.Limits.RecentRequestsBytes == 0 {
+		v.fail(path+".tuning.automatic", "it follows advice, which rests on remembered requests: set limits.recent_requests_bytes above 0")
 	}
 	if err := backends.Ejection(p.Ejection).Validate(); err != nil {
 		key, message, _ := strings.Cut(err.Error(), ": ")

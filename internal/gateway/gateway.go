@@ -187,7 +187,7 @@ func (g *Gateway) build(o Options) error {
 		Admit:              g.admit(),
 		KeySeed:            o.Config.KeySeed.Reveal(),
 		Stopping:           g.stopping.Load,
-		Observe:            g.telemetry.Observe,
+		Observe:            g.observe,
 		Logger:             o.Logger,
 		Random:             random,
 	})

@@ -124,6 +124,11 @@ func (g *Gateway) plan(before, c, next *config.Config) (steps []step, changes []
 			}
 			steps = append(steps, g.configure(pool, routing))
 		}
+		if to.Tuning != from.Tuning {
+			rules := to.Tuning.Rules()
+			steps = append(steps, step{commit: func() { g.operators.Automatic(pool.Name(), rules) }})
+			from.Tuning = to.Tuning
+		}
 		blockBytes := from.Routing.BlockBytes
 		from.Routing = to.Routing
 		from.Routing.BlockBytes = blockBytes

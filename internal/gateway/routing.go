@@ -10,6 +10,7 @@ import (
 	"github.com/warmroute/warmroute/api/openai"
 	"github.com/warmroute/warmroute/api/proxy"
 	"github.com/warmroute/warmroute/api/rpc"
+	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/internal/telemetry"
 	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 )
@@ -29,7 +30,7 @@ func newRouting(o Options, g *Gateway, forward *proxy.Proxy, random func() uint6
 		InjectUsage: o.Config.InjectUsage,
 		KeySeed:     o.Config.KeySeed.Reveal(),
 		Stopping:    g.stopping.Load,
-		Observe:     g.telemetry.Observe,
+		Observe:     g.observe,
 		Random:      random,
 	})
 }
@@ -45,16 +46,23 @@ func newOperators(o Options, g *Gateway) (*rpc.Admin, error) {
 
 		Requests: g.lately,
 
+		Stepped: g.telemetry.Stepped,
+
 		Registrar: registrar{g},
 		Sharing:   g.sharing,
 	}
-	if g.shared == nil {
-		return rpc.NewAdmin(options)
+	if g.shared != nil {
+		options.Settings, options.SeekLead, options.Leads = g.shared, g.shared.SeekLead, g.shared.Leads
 	}
-	options.Settings = g.shared
 	operators, err := rpc.NewAdmin(options)
 	if err != nil {
 		return nil, err
+	}
+	for i := range o.Config.Pools {
+		operators.Automatic(o.Config.Pools[i].Name, o.Config.Pools[i].Tuning.Rules())
+	}
+	if g.shared == nil {
+		return operators, nil
 	}
 	var pools []string
 	for _, p := range g.router.Pools() {
@@ -72,6 +80,12 @@ func adminSurfaces(operators *rpc.Admin, page http.Handler, o admin.Options) htt
 	mux.Handle(dashboard.Prefix, page)
 	mux.Handle("/", admin.New(o))
 	return mux
+}
+
+// observe takes in the record of a request that has ended.
+func (g *Gateway) observe(r *feedback.Record) {
+	g.telemetry.Observe(r)
+	g.operators.Observe(r)
 }
 
 // poolHits describes what became of a pool's prompt tokens.

@@ -83,6 +83,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	group.Go(func() error { return g.discover(failed) })
 	group.Go(func() error { return g.share(failed) })
 	group.Go(func() error { return g.watchCertificates(failed) })
+	group.Go(func() error { return g.operators.Tune(failed) })
 	group.Go(func() error { return g.telemetry.Run(work) }) // to the last request's end
 	group.Go(func() error {
 		defer done()

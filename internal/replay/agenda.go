@@ -119,7 +119,9 @@ func (a *agenda) next() (m moment, ok bool) {
 
 // upkeep reports whether the kind repeats for ever, or is told because of what does: as long
 // as nothing else happens, nothing comes of it that was not so before.
-func (k momentKind) upkeep() bool { return k == momentScrape || k == momentHear || k == momentAudit || k == momentSteer }
+func (k momentKind) upkeep() bool {
+	return k == momentScrape || k == momentHear || k == momentAudit || k == momentSteer
+}
 
 // housekeeping reports whether the kind keeps no run alive: it is of no use when nothing
 // comes after it.

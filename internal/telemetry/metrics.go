@@ -60,6 +60,7 @@ type metrics struct {
 	evidence      *prometheus.CounterVec // pool, ruling
 	horizonMoves  *prometheus.CounterVec // pool, cause
 	forgotten     *prometheus.CounterVec // pool, cause
+	tuningSteps   *prometheus.CounterVec // pool, setting, fate
 	prediction    *prometheus.HistogramVec
 	tokens        tokenVecs
 	buildInfo     *prometheus.GaugeVec
@@ -97,6 +98,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		evidence:      counter("evidence_total", "Answers that confirmed or contradicted a prediction, by what was made of it.", "pool", "ruling"),
 		horizonMoves:  counter("horizon_moves_total", "Times that what a backend was thought to hold was forgotten up to a moment, by cause.", "pool", "cause"),
 		forgotten:     counter("forgotten_blocks_total", "Blocks forgotten that way.", "pool", "cause"),
+		tuningSteps:   counter("tuning_steps_total", "Steps of automatic mode by what became of them.", "pool", "setting", "fate"),
 		prediction:    histogram("prediction_error_ratio", "Cached tokens reported less those predicted, as a part of the prompt, where either was above 0.", errorBuckets, "pool"),
 		tokens:        newTokenVecs(counter),
 		buildInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{

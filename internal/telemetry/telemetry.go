@@ -15,6 +15,7 @@ import (
 
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/feedback/recent"
+	"github.com/warmroute/warmroute/feedback/tuning"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -106,6 +107,11 @@ func New(o Options) (*Telemetry, error) {
 		t.requests = newRequestLog(file, o.Logger, m.requestLogDropped)
 	}
 	return t, nil
+}
+
+// Stepped counts a step of automatic mode: once when it is made, and once when it has met its fate.
+func (t *Telemetry) Stepped(pool string, s *tuning.Step) {
+	t.metrics.tuningSteps.WithLabelValues(pool, string(s.Setting), string(s.Fate)).Inc()
 }
 
 // Run writes the request log until ctx ends and what was observed before is written, or two

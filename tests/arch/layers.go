@@ -66,6 +66,7 @@ var layers = []place{
 	{path: "feedback/usage", layer: 3, kind: outer},
 	{path: "feedback/scrape", layer: 3, kind: outer},
 	{path: "feedback/recent", layer: 3, kind: pure}, // no I/O: the memory that advice rests on
+	{path: "feedback/tuning", layer: 3, kind: pure}, // no I/O: the rules of automatic mode
 	{path: "internal/enginesim/server", layer: 3, kind: outer},
 	{path: "internal/sigv4", layer: 3, kind: outer}, // signatures of requests
 

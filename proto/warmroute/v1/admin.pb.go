@@ -3287,6 +3287,378 @@ func (x *AdvicePoint) GetChange() *AdviceChange {
 	return nil
 }
 
+type GetTuningRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only this pool. Empty for all.
+	Pool          string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTuningRequest) Reset() {
+	*x = GetTuningRequest{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTuningRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTuningRequest) ProtoMessage() {}
+
+func (x *GetTuningRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTuningRequest.ProtoReflect.Descriptor instead.
+func (*GetTuningRequest) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *GetTuningRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+type GetTuningResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pools, in the order of the configuration.
+	Pools         []*PoolTuning `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTuningResponse) Reset() {
+	*x = GetTuningResponse{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTuningResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTuningResponse) ProtoMessage() {}
+
+func (x *GetTuningResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTuningResponse.ProtoReflect.Descriptor instead.
+func (*GetTuningResponse) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *GetTuningResponse) GetPools() []*PoolTuning {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+// PoolTuning is automatic mode in a pool.
+type PoolTuning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Whether it is in automatic mode. If not, all that follows is absent.
+	Automatic bool `protobuf:"varint,2,opt,name=automatic,proto3" json:"automatic,omitempty"`
+	// How long a step is watched before it is kept.
+	Observation *durationpb.Duration `protobuf:"bytes,3,opt,name=observation,proto3" json:"observation,omitempty"`
+	// Whether this router is the one of those which share Redis that makes steps.
+	Leads bool `protobuf:"varint,4,opt,name=leads,proto3" json:"leads,omitempty"`
+	// What it waits for, or does, in words.
+	Doing string `protobuf:"bytes,5,opt,name=doing,proto3" json:"doing,omitempty"`
+	// The latest steps, the newest first. A router knows those that it made, and the latest of others.
+	Steps         []*TuningStep `protobuf:"bytes,6,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolTuning) Reset() {
+	*x = PoolTuning{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolTuning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolTuning) ProtoMessage() {}
+
+func (x *PoolTuning) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolTuning.ProtoReflect.Descriptor instead.
+func (*PoolTuning) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *PoolTuning) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolTuning) GetAutomatic() bool {
+	if x != nil {
+		return x.Automatic
+	}
+	return false
+}
+
+func (x *PoolTuning) GetObservation() *durationpb.Duration {
+	if x != nil {
+		return x.Observation
+	}
+	return nil
+}
+
+func (x *PoolTuning) GetLeads() bool {
+	if x != nil {
+		return x.Leads
+	}
+	return false
+}
+
+func (x *PoolTuning) GetDoing() string {
+	if x != nil {
+		return x.Doing
+	}
+	return ""
+}
+
+func (x *PoolTuning) GetSteps() []*TuningStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// TuningStep is one change of one setting.
+type TuningStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// prefix_length or concurrency_threshold.
+	Setting string `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`
+	// The value before.
+	From uint32 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	// The value after.
+	To uint32 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`
+	// Whether it takes back steps that were kept.
+	Back bool `protobuf:"varint,4,opt,name=back,proto3" json:"back,omitempty"`
+	// When it was made.
+	At *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	// watched, kept, taken_back, or overridden: somebody has changed how the pool is routed since.
+	Fate string `protobuf:"bytes,6,opt,name=fate,proto3" json:"fate,omitempty"`
+	// Why it was made and, where it is not in force any more, why not.
+	Why string `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`
+	// What was delivered before it.
+	Before *TuningMeasure `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
+	// What was delivered since. Absent while nothing is known of it.
+	After         *TuningMeasure `protobuf:"bytes,9,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TuningStep) Reset() {
+	*x = TuningStep{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TuningStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TuningStep) ProtoMessage() {}
+
+func (x *TuningStep) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TuningStep.ProtoReflect.Descriptor instead.
+func (*TuningStep) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *TuningStep) GetSetting() string {
+	if x != nil {
+		return x.Setting
+	}
+	return ""
+}
+
+func (x *TuningStep) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *TuningStep) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *TuningStep) GetBack() bool {
+	if x != nil {
+		return x.Back
+	}
+	return false
+}
+
+func (x *TuningStep) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *TuningStep) GetFate() string {
+	if x != nil {
+		return x.Fate
+	}
+	return ""
+}
+
+func (x *TuningStep) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *TuningStep) GetBefore() *TuningMeasure {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *TuningStep) GetAfter() *TuningMeasure {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// TuningMeasure is what engines delivered over some time.
+type TuningMeasure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answers that reported their cached tokens.
+	Answers uint32 `protobuf:"varint,1,opt,name=answers,proto3" json:"answers,omitempty"`
+	// Cached ÷ prompt tokens of these, 0–1.
+	HitRate float64 `protobuf:"fixed64,2,opt,name=hit_rate,json=hitRate,proto3" json:"hit_rate,omitempty"`
+	// The P90 of the time to first token of streams. Absent when there were none.
+	TtftP90 *durationpb.Duration `protobuf:"bytes,3,opt,name=ttft_p90,json=ttftP90,proto3" json:"ttft_p90,omitempty"`
+	// The part of the requests for which no backend had room or could serve, 0–1.
+	Unserved      float64 `protobuf:"fixed64,4,opt,name=unserved,proto3" json:"unserved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TuningMeasure) Reset() {
+	*x = TuningMeasure{}
+	mi := &file_warmroute_v1_admin_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TuningMeasure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TuningMeasure) ProtoMessage() {}
+
+func (x *TuningMeasure) ProtoReflect() protoreflect.Message {
+	mi := &file_warmroute_v1_admin_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TuningMeasure.ProtoReflect.Descriptor instead.
+func (*TuningMeasure) Descriptor() ([]byte, []int) {
+	return file_warmroute_v1_admin_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *TuningMeasure) GetAnswers() uint32 {
+	if x != nil {
+		return x.Answers
+	}
+	return 0
+}
+
+func (x *TuningMeasure) GetHitRate() float64 {
+	if x != nil {
+		return x.HitRate
+	}
+	return 0
+}
+
+func (x *TuningMeasure) GetTtftP90() *durationpb.Duration {
+	if x != nil {
+		return x.TtftP90
+	}
+	return nil
+}
+
+func (x *TuningMeasure) GetUnserved() float64 {
+	if x != nil {
+		return x.Unserved
+	}
+	return 0
+}
+
 var File_warmroute_v1_admin_proto protoreflect.FileDescriptor
 
 const file_warmroute_v1_admin_proto_rawDesc = "" +
@@ -3544,7 +3916,36 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\vAdvicePoint\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x125\n" +
 	"\ameasure\x18\x02 \x01(\v2\x1b.warmroute.v1.AdviceMeasureR\ameasure\x122\n" +
-	"\x06change\x18\x03 \x01(\v2\x1a.warmroute.v1.AdviceChangeR\x06change2\xda\t\n" +
+	"\x06change\x18\x03 \x01(\v2\x1a.warmroute.v1.AdviceChangeR\x06change\"&\n" +
+	"\x10GetTuningRequest\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\"C\n" +
+	"\x11GetTuningResponse\x12.\n" +
+	"\x05pools\x18\x01 \x03(\v2\x18.warmroute.v1.PoolTuningR\x05pools\"\xd7\x01\n" +
+	"\n" +
+	"PoolTuning\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1c\n" +
+	"\tautomatic\x18\x02 \x01(\bR\tautomatic\x12;\n" +
+	"\vobservation\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vobservation\x12\x14\n" +
+	"\x05leads\x18\x04 \x01(\bR\x05leads\x12\x14\n" +
+	"\x05doing\x18\x05 \x01(\tR\x05doing\x12.\n" +
+	"\x05steps\x18\x06 \x03(\v2\x18.warmroute.v1.TuningStepR\x05steps\"\x98\x02\n" +
+	"\n" +
+	"TuningStep\x12\x18\n" +
+	"\asetting\x18\x01 \x01(\tR\asetting\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\x12\x12\n" +
+	"\x04back\x18\x04 \x01(\bR\x04back\x12*\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
+	"\x04fate\x18\x06 \x01(\tR\x04fate\x12\x10\n" +
+	"\x03why\x18\a \x01(\tR\x03why\x123\n" +
+	"\x06before\x18\b \x01(\v2\x1b.warmroute.v1.TuningMeasureR\x06before\x121\n" +
+	"\x05after\x18\t \x01(\v2\x1b.warmroute.v1.TuningMeasureR\x05after\"\x96\x01\n" +
+	"\rTuningMeasure\x12\x18\n" +
+	"\aanswers\x18\x01 \x01(\rR\aanswers\x12\x19\n" +
+	"\bhit_rate\x18\x02 \x01(\x01R\ahitRate\x124\n" +
+	"\bttft_p90\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\attftP90\x12\x1a\n" +
+	"\bunserved\x18\x04 \x01(\x01R\bunserved2\xad\n" +
+	"\n" +
 	"\fAdminService\x12Z\n" +
 	"\fListBackends\x12!.warmroute.v1.ListBackendsRequest\x1a\".warmroute.v1.ListBackendsResponse\"\x03\x90\x02\x01\x12^\n" +
 	"\x0fRegisterBackend\x12$.warmroute.v1.RegisterBackendRequest\x1a%.warmroute.v1.RegisterBackendResponse\x12d\n" +
@@ -3558,7 +3959,8 @@ const file_warmroute_v1_admin_proto_rawDesc = "" +
 	"\rGetIndexStats\x12\".warmroute.v1.GetIndexStatsRequest\x1a#.warmroute.v1.GetIndexStatsResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\rListDecisions\x12\".warmroute.v1.ListDecisionsRequest\x1a#.warmroute.v1.ListDecisionsResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\x0eWatchDecisions\x12#.warmroute.v1.WatchDecisionsRequest\x1a$.warmroute.v1.WatchDecisionsResponse0\x01\x12Q\n" +
-	"\tGetAdvice\x12\x1e.warmroute.v1.GetAdviceRequest\x1a\x1f.warmroute.v1.GetAdviceResponse\"\x03\x90\x02\x01B?Z=github.com/warmroute/warmroute/proto/warmroute/v1;warmroutev1b\x06proto3"
+	"\tGetAdvice\x12\x1e.warmroute.v1.GetAdviceRequest\x1a\x1f.warmroute.v1.GetAdviceResponse\"\x03\x90\x02\x01\x12Q\n" +
+	"\tGetTuning\x12\x1e.warmroute.v1.GetTuningRequest\x1a\x1f.warmroute.v1.GetTuningResponse\"\x03\x90\x02\x01B?Z=github.com/warmroute/warmroute/proto/warmroute/v1;warmroutev1b\x06proto3"
 
 var (
 	file_warmroute_v1_admin_proto_rawDescOnce sync.Once
@@ -3572,7 +3974,7 @@ func file_warmroute_v1_admin_proto_rawDescGZIP() []byte {
 	return file_warmroute_v1_admin_proto_rawDescData
 }
 
-var file_warmroute_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_warmroute_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_warmroute_v1_admin_proto_goTypes = []any{
 	(*ListBackendsRequest)(nil),       // 0: warmroute.v1.ListBackendsRequest
 	(*ListBackendsResponse)(nil),      // 1: warmroute.v1.ListBackendsResponse
@@ -3618,50 +4020,55 @@ var file_warmroute_v1_admin_proto_goTypes = []any{
 	(*AdviceChange)(nil),              // 41: warmroute.v1.AdviceChange
 	(*AdviceCurve)(nil),               // 42: warmroute.v1.AdviceCurve
 	(*AdvicePoint)(nil),               // 43: warmroute.v1.AdvicePoint
-	(*timestamppb.Timestamp)(nil),     // 44: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 45: google.protobuf.Duration
-	(*Usage)(nil),                     // 46: warmroute.v1.Usage
-	(*Candidate)(nil),                 // 47: warmroute.v1.Candidate
+	(*GetTuningRequest)(nil),          // 44: warmroute.v1.GetTuningRequest
+	(*GetTuningResponse)(nil),         // 45: warmroute.v1.GetTuningResponse
+	(*PoolTuning)(nil),                // 46: warmroute.v1.PoolTuning
+	(*TuningStep)(nil),                // 47: warmroute.v1.TuningStep
+	(*TuningMeasure)(nil),             // 48: warmroute.v1.TuningMeasure
+	(*timestamppb.Timestamp)(nil),     // 49: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 50: google.protobuf.Duration
+	(*Usage)(nil),                     // 51: warmroute.v1.Usage
+	(*Candidate)(nil),                 // 52: warmroute.v1.Candidate
 }
 var file_warmroute_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: warmroute.v1.ListBackendsResponse.backends:type_name -> warmroute.v1.Backend
-	44, // 1: warmroute.v1.Backend.lease_deadline:type_name -> google.protobuf.Timestamp
-	45, // 2: warmroute.v1.RegisterBackendRequest.lease:type_name -> google.protobuf.Duration
-	44, // 3: warmroute.v1.RegisterBackendResponse.lease_deadline:type_name -> google.protobuf.Timestamp
+	49, // 1: warmroute.v1.Backend.lease_deadline:type_name -> google.protobuf.Timestamp
+	50, // 2: warmroute.v1.RegisterBackendRequest.lease:type_name -> google.protobuf.Duration
+	49, // 3: warmroute.v1.RegisterBackendResponse.lease_deadline:type_name -> google.protobuf.Timestamp
 	11, // 4: warmroute.v1.PoolRouting.config:type_name -> warmroute.v1.RoutingConfig
 	11, // 5: warmroute.v1.PoolRouting.changed:type_name -> warmroute.v1.RoutingConfig
 	12, // 6: warmroute.v1.GetRoutingConfigResponse.pools:type_name -> warmroute.v1.PoolRouting
 	11, // 7: warmroute.v1.SetRoutingConfigRequest.config:type_name -> warmroute.v1.RoutingConfig
 	11, // 8: warmroute.v1.SetRoutingConfigResponse.before:type_name -> warmroute.v1.RoutingConfig
 	11, // 9: warmroute.v1.SetRoutingConfigResponse.config:type_name -> warmroute.v1.RoutingConfig
-	45, // 10: warmroute.v1.GetHitReportRequest.since:type_name -> google.protobuf.Duration
+	50, // 10: warmroute.v1.GetHitReportRequest.since:type_name -> google.protobuf.Duration
 	19, // 11: warmroute.v1.GetHitReportResponse.pools:type_name -> warmroute.v1.PoolHits
-	44, // 12: warmroute.v1.GetHitReportResponse.from:type_name -> google.protobuf.Timestamp
+	49, // 12: warmroute.v1.GetHitReportResponse.from:type_name -> google.protobuf.Timestamp
 	21, // 13: warmroute.v1.PoolHits.total:type_name -> warmroute.v1.Hits
 	20, // 14: warmroute.v1.PoolHits.backends:type_name -> warmroute.v1.BackendHits
 	21, // 15: warmroute.v1.BackendHits.hits:type_name -> warmroute.v1.Hits
-	45, // 16: warmroute.v1.GetHitHistoryRequest.since:type_name -> google.protobuf.Duration
+	50, // 16: warmroute.v1.GetHitHistoryRequest.since:type_name -> google.protobuf.Duration
 	24, // 17: warmroute.v1.GetHitHistoryResponse.steps:type_name -> warmroute.v1.HitStep
-	44, // 18: warmroute.v1.HitStep.from:type_name -> google.protobuf.Timestamp
-	44, // 19: warmroute.v1.HitStep.to:type_name -> google.protobuf.Timestamp
+	49, // 18: warmroute.v1.HitStep.from:type_name -> google.protobuf.Timestamp
+	49, // 19: warmroute.v1.HitStep.to:type_name -> google.protobuf.Timestamp
 	21, // 20: warmroute.v1.HitStep.hits:type_name -> warmroute.v1.Hits
 	27, // 21: warmroute.v1.GetIndexStatsResponse.backends:type_name -> warmroute.v1.IndexStats
 	28, // 22: warmroute.v1.GetIndexStatsResponse.sharing:type_name -> warmroute.v1.Sharing
-	44, // 23: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
-	45, // 24: warmroute.v1.Sharing.sync_age:type_name -> google.protobuf.Duration
-	45, // 25: warmroute.v1.Sharing.lag:type_name -> google.protobuf.Duration
-	45, // 26: warmroute.v1.Sharing.clock_offset:type_name -> google.protobuf.Duration
+	49, // 23: warmroute.v1.IndexStats.horizon:type_name -> google.protobuf.Timestamp
+	50, // 24: warmroute.v1.Sharing.sync_age:type_name -> google.protobuf.Duration
+	50, // 25: warmroute.v1.Sharing.lag:type_name -> google.protobuf.Duration
+	50, // 26: warmroute.v1.Sharing.clock_offset:type_name -> google.protobuf.Duration
 	33, // 27: warmroute.v1.ListDecisionsResponse.decisions:type_name -> warmroute.v1.DecisionRecord
 	33, // 28: warmroute.v1.WatchDecisionsResponse.decision:type_name -> warmroute.v1.DecisionRecord
-	44, // 29: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
-	45, // 30: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
-	45, // 31: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
-	46, // 32: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
-	47, // 33: warmroute.v1.DecisionRecord.candidates:type_name -> warmroute.v1.Candidate
-	45, // 34: warmroute.v1.GetAdviceRequest.wait:type_name -> google.protobuf.Duration
+	49, // 29: warmroute.v1.DecisionRecord.start:type_name -> google.protobuf.Timestamp
+	50, // 30: warmroute.v1.DecisionRecord.duration:type_name -> google.protobuf.Duration
+	50, // 31: warmroute.v1.DecisionRecord.ttft:type_name -> google.protobuf.Duration
+	51, // 32: warmroute.v1.DecisionRecord.usage:type_name -> warmroute.v1.Usage
+	52, // 33: warmroute.v1.DecisionRecord.candidates:type_name -> warmroute.v1.Candidate
+	50, // 34: warmroute.v1.GetAdviceRequest.wait:type_name -> google.protobuf.Duration
 	37, // 35: warmroute.v1.GetAdviceResponse.advice:type_name -> warmroute.v1.Advice
 	36, // 36: warmroute.v1.GetAdviceResponse.progress:type_name -> warmroute.v1.AdviceProgress
-	44, // 37: warmroute.v1.Advice.made:type_name -> google.protobuf.Timestamp
+	49, // 37: warmroute.v1.Advice.made:type_name -> google.protobuf.Timestamp
 	38, // 38: warmroute.v1.Advice.evidence:type_name -> warmroute.v1.AdviceEvidence
 	11, // 39: warmroute.v1.Advice.present:type_name -> warmroute.v1.RoutingConfig
 	11, // 40: warmroute.v1.Advice.advised:type_name -> warmroute.v1.RoutingConfig
@@ -3670,49 +4077,58 @@ var file_warmroute_v1_admin_proto_depIdxs = []int32{
 	39, // 43: warmroute.v1.Advice.then:type_name -> warmroute.v1.AdviceMeasure
 	41, // 44: warmroute.v1.Advice.expected:type_name -> warmroute.v1.AdviceChange
 	42, // 45: warmroute.v1.Advice.curves:type_name -> warmroute.v1.AdviceCurve
-	44, // 46: warmroute.v1.AdviceEvidence.from:type_name -> google.protobuf.Timestamp
-	44, // 47: warmroute.v1.AdviceEvidence.to:type_name -> google.protobuf.Timestamp
-	45, // 48: warmroute.v1.AdviceEvidence.ttft_p90:type_name -> google.protobuf.Duration
-	45, // 49: warmroute.v1.AdviceMeasure.ttft_p50:type_name -> google.protobuf.Duration
-	45, // 50: warmroute.v1.AdviceMeasure.ttft_p90:type_name -> google.protobuf.Duration
-	45, // 51: warmroute.v1.AdviceMeasure.ttft_mean:type_name -> google.protobuf.Duration
+	49, // 46: warmroute.v1.AdviceEvidence.from:type_name -> google.protobuf.Timestamp
+	49, // 47: warmroute.v1.AdviceEvidence.to:type_name -> google.protobuf.Timestamp
+	50, // 48: warmroute.v1.AdviceEvidence.ttft_p90:type_name -> google.protobuf.Duration
+	50, // 49: warmroute.v1.AdviceMeasure.ttft_p50:type_name -> google.protobuf.Duration
+	50, // 50: warmroute.v1.AdviceMeasure.ttft_p90:type_name -> google.protobuf.Duration
+	50, // 51: warmroute.v1.AdviceMeasure.ttft_mean:type_name -> google.protobuf.Duration
 	40, // 52: warmroute.v1.AdviceChange.hit_rate:type_name -> warmroute.v1.AdviceInterval
 	40, // 53: warmroute.v1.AdviceChange.ttft_p90:type_name -> warmroute.v1.AdviceInterval
 	43, // 54: warmroute.v1.AdviceCurve.points:type_name -> warmroute.v1.AdvicePoint
 	41, // 55: warmroute.v1.AdviceCurve.change:type_name -> warmroute.v1.AdviceChange
 	39, // 56: warmroute.v1.AdvicePoint.measure:type_name -> warmroute.v1.AdviceMeasure
 	41, // 57: warmroute.v1.AdvicePoint.change:type_name -> warmroute.v1.AdviceChange
-	0,  // 58: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
-	3,  // 59: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
-	5,  // 60: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
-	7,  // 61: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
-	9,  // 62: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
-	13, // 63: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
-	15, // 64: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
-	17, // 65: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
-	22, // 66: warmroute.v1.AdminService.GetHitHistory:input_type -> warmroute.v1.GetHitHistoryRequest
-	25, // 67: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
-	29, // 68: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
-	31, // 69: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
-	34, // 70: warmroute.v1.AdminService.GetAdvice:input_type -> warmroute.v1.GetAdviceRequest
-	1,  // 71: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
-	4,  // 72: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
-	6,  // 73: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
-	8,  // 74: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
-	10, // 75: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
-	14, // 76: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
-	16, // 77: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
-	18, // 78: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
-	23, // 79: warmroute.v1.AdminService.GetHitHistory:output_type -> warmroute.v1.GetHitHistoryResponse
-	26, // 80: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
-	30, // 81: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
-	32, // 82: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
-	35, // 83: warmroute.v1.AdminService.GetAdvice:output_type -> warmroute.v1.GetAdviceResponse
-	71, // [71:84] is the sub-list for method output_type
-	58, // [58:71] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	46, // 58: warmroute.v1.GetTuningResponse.pools:type_name -> warmroute.v1.PoolTuning
+	50, // 59: warmroute.v1.PoolTuning.observation:type_name -> google.protobuf.Duration
+	47, // 60: warmroute.v1.PoolTuning.steps:type_name -> warmroute.v1.TuningStep
+	49, // 61: warmroute.v1.TuningStep.at:type_name -> google.protobuf.Timestamp
+	48, // 62: warmroute.v1.TuningStep.before:type_name -> warmroute.v1.TuningMeasure
+	48, // 63: warmroute.v1.TuningStep.after:type_name -> warmroute.v1.TuningMeasure
+	50, // 64: warmroute.v1.TuningMeasure.ttft_p90:type_name -> google.protobuf.Duration
+	0,  // 65: warmroute.v1.AdminService.ListBackends:input_type -> warmroute.v1.ListBackendsRequest
+	3,  // 66: warmroute.v1.AdminService.RegisterBackend:input_type -> warmroute.v1.RegisterBackendRequest
+	5,  // 67: warmroute.v1.AdminService.DeregisterBackend:input_type -> warmroute.v1.DeregisterBackendRequest
+	7,  // 68: warmroute.v1.AdminService.DrainBackend:input_type -> warmroute.v1.DrainBackendRequest
+	9,  // 69: warmroute.v1.AdminService.UndrainBackend:input_type -> warmroute.v1.UndrainBackendRequest
+	13, // 70: warmroute.v1.AdminService.GetRoutingConfig:input_type -> warmroute.v1.GetRoutingConfigRequest
+	15, // 71: warmroute.v1.AdminService.SetRoutingConfig:input_type -> warmroute.v1.SetRoutingConfigRequest
+	17, // 72: warmroute.v1.AdminService.GetHitReport:input_type -> warmroute.v1.GetHitReportRequest
+	22, // 73: warmroute.v1.AdminService.GetHitHistory:input_type -> warmroute.v1.GetHitHistoryRequest
+	25, // 74: warmroute.v1.AdminService.GetIndexStats:input_type -> warmroute.v1.GetIndexStatsRequest
+	29, // 75: warmroute.v1.AdminService.ListDecisions:input_type -> warmroute.v1.ListDecisionsRequest
+	31, // 76: warmroute.v1.AdminService.WatchDecisions:input_type -> warmroute.v1.WatchDecisionsRequest
+	34, // 77: warmroute.v1.AdminService.GetAdvice:input_type -> warmroute.v1.GetAdviceRequest
+	44, // 78: warmroute.v1.AdminService.GetTuning:input_type -> warmroute.v1.GetTuningRequest
+	1,  // 79: warmroute.v1.AdminService.ListBackends:output_type -> warmroute.v1.ListBackendsResponse
+	4,  // 80: warmroute.v1.AdminService.RegisterBackend:output_type -> warmroute.v1.RegisterBackendResponse
+	6,  // 81: warmroute.v1.AdminService.DeregisterBackend:output_type -> warmroute.v1.DeregisterBackendResponse
+	8,  // 82: warmroute.v1.AdminService.DrainBackend:output_type -> warmroute.v1.DrainBackendResponse
+	10, // 83: warmroute.v1.AdminService.UndrainBackend:output_type -> warmroute.v1.UndrainBackendResponse
+	14, // 84: warmroute.v1.AdminService.GetRoutingConfig:output_type -> warmroute.v1.GetRoutingConfigResponse
+	16, // 85: warmroute.v1.AdminService.SetRoutingConfig:output_type -> warmroute.v1.SetRoutingConfigResponse
+	18, // 86: warmroute.v1.AdminService.GetHitReport:output_type -> warmroute.v1.GetHitReportResponse
+	23, // 87: warmroute.v1.AdminService.GetHitHistory:output_type -> warmroute.v1.GetHitHistoryResponse
+	26, // 88: warmroute.v1.AdminService.GetIndexStats:output_type -> warmroute.v1.GetIndexStatsResponse
+	30, // 89: warmroute.v1.AdminService.ListDecisions:output_type -> warmroute.v1.ListDecisionsResponse
+	32, // 90: warmroute.v1.AdminService.WatchDecisions:output_type -> warmroute.v1.WatchDecisionsResponse
+	35, // 91: warmroute.v1.AdminService.GetAdvice:output_type -> warmroute.v1.GetAdviceResponse
+	45, // 92: warmroute.v1.AdminService.GetTuning:output_type -> warmroute.v1.GetTuningResponse
+	79, // [79:93] is the sub-list for method output_type
+	65, // [65:79] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_warmroute_v1_admin_proto_init() }
@@ -3731,7 +4147,7 @@ func file_warmroute_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_warmroute_v1_admin_proto_rawDesc), len(file_warmroute_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -71,6 +71,8 @@ const (
 	AdminServiceWatchDecisionsProcedure = "/warmroute.v1.AdminService/WatchDecisions"
 	// AdminServiceGetAdviceProcedure is the fully-qualified name of the AdminService's GetAdvice RPC.
 	AdminServiceGetAdviceProcedure = "/warmroute.v1.AdminService/GetAdvice"
+	// AdminServiceGetTuningProcedure is the fully-qualified name of the AdminService's GetTuning RPC.
+	AdminServiceGetTuningProcedure = "/warmroute.v1.AdminService/GetTuning"
 )
 
 // AdminServiceClient is a client for the warmroute.v1.AdminService service.
@@ -107,6 +109,9 @@ type AdminServiceClient interface {
 	// until the pool, or enough of its requests, is another. Making it takes seconds to minutes of one core, and ends when
 	// nobody has asked for it for 15 seconds.
 	GetAdvice(context.Context, *v1.GetAdviceRequest) (*v1.GetAdviceResponse, error)
+	// GetTuning says what automatic mode has done in pools, and what it does. A pool is in automatic mode where the
+	// configuration says so (pools[].tuning.automatic).
+	GetTuning(context.Context, *v1.GetTuningRequest) (*v1.GetTuningResponse, error)
 }
 
 // NewAdminServiceClient constructs a client for the warmroute.v1.AdminService service. By default,
@@ -205,6 +210,13 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getTuning: connect.NewClient[v1.GetTuningRequest, v1.GetTuningResponse](
+			httpClient,
+			baseURL+AdminServiceGetTuningProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetTuning")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -223,6 +235,7 @@ type adminServiceClient struct {
 	listDecisions     *connect.Client[v1.ListDecisionsRequest, v1.ListDecisionsResponse]
 	watchDecisions    *connect.Client[v1.WatchDecisionsRequest, v1.WatchDecisionsResponse]
 	getAdvice         *connect.Client[v1.GetAdviceRequest, v1.GetAdviceResponse]
+	getTuning         *connect.Client[v1.GetTuningRequest, v1.GetTuningResponse]
 }
 
 // ListBackends calls warmroute.v1.AdminService.ListBackends.
@@ -338,6 +351,15 @@ func (c *adminServiceClient) GetAdvice(ctx context.Context, req *v1.GetAdviceReq
 	return nil, err
 }
 
+// GetTuning calls warmroute.v1.AdminService.GetTuning.
+func (c *adminServiceClient) GetTuning(ctx context.Context, req *v1.GetTuningRequest) (*v1.GetTuningResponse, error) {
+	response, err := c.getTuning.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // AdminServiceHandler is an implementation of the warmroute.v1.AdminService service.
 type AdminServiceHandler interface {
 	// ListBackends lists backends with their state and load.
@@ -372,6 +394,9 @@ type AdminServiceHandler interface {
 	// until the pool, or enough of its requests, is another. Making it takes seconds to minutes of one core, and ends when
 	// nobody has asked for it for 15 seconds.
 	GetAdvice(context.Context, *v1.GetAdviceRequest) (*v1.GetAdviceResponse, error)
+	// GetTuning says what automatic mode has done in pools, and what it does. A pool is in automatic mode where the
+	// configuration says so (pools[].tuning.automatic).
+	GetTuning(context.Context, *v1.GetTuningRequest) (*v1.GetTuningResponse, error)
 }
 
 // NewAdminServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -466,6 +491,13 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceGetTuningHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceGetTuningProcedure,
+		svc.GetTuning,
+		connect.WithSchema(adminServiceMethods.ByName("GetTuning")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/warmroute.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AdminServiceListBackendsProcedure:
@@ -494,6 +526,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceWatchDecisionsHandler.ServeHTTP(w, r)
 		case AdminServiceGetAdviceProcedure:
 			adminServiceGetAdviceHandler.ServeHTTP(w, r)
+		case AdminServiceGetTuningProcedure:
+			adminServiceGetTuningHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -553,4 +587,8 @@ func (UnimplementedAdminServiceHandler) WatchDecisions(context.Context, *v1.Watc
 
 func (UnimplementedAdminServiceHandler) GetAdvice(context.Context, *v1.GetAdviceRequest) (*v1.GetAdviceResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("warmroute.v1.AdminService.GetAdvice is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetTuning(context.Context, *v1.GetTuningRequest) (*v1.GetTuningResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("warmroute.v1.AdminService.GetTuning is not implemented"))
 }
