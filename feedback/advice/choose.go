@@ -15,6 +15,9 @@ const (
 	shareOfP90 = 0.025
 	// alike is what part of a P90 is so little that an operator's habits decide.
 	alike = 0.01
+	// unfelt is how much of a P90, in seconds, nobody feels, whatever part of it that is: less than an
+	// engine's step.
+	unfelt = 0.005
 	// soundP90 is how many times the lowest P90 is no price for any hit rate: where a few backends
 	// get nearly all of the traffic, hits are many and waits are long.
 	soundP90 = 1.5
@@ -112,7 +115,7 @@ const (
 func (c *curve) judge(present, preferred Value) Verdict {
 	good, fastest := c.good()
 	fine := func(v Value) bool {
-		return slices.Contains(good, v) && c.seconds(v) <= (1+shareOfP90)*c.seconds(fastest)
+		return slices.Contains(good, v) && c.seconds(v) <= max((1+shareOfP90)*c.seconds(fastest), c.seconds(fastest)+unfelt)
 	}
 	switch {
 	case !slices.ContainsFunc(c.tried, func(v Value) bool { return !fine(v) }):

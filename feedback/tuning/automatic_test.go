@@ -30,8 +30,8 @@ const observation = 12 * time.Minute
 // work is what advice replays at most: a few minutes of requests.
 const work = 12_000_000
 
-// everyFewSeconds is how often the tuner is asked.
-const everyFewSeconds = 5 * time.Second
+// lookEvery is how often the tuner is asked.
+const lookEvery = 5 * time.Second
 
 // watched is what was delivered while a fleet was looked after, part by part.
 type watched struct {
@@ -91,7 +91,7 @@ func (f fleet) run(t *testing.T, automatic bool) *watched {
 				}
 			}
 		},
-		SteerEvery: everyFewSeconds,
+		SteerEvery: lookEvery,
 	}
 	played, err := replay.New(c)
 	if err != nil {
