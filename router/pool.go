@@ -311,6 +311,19 @@ func (p *Pool) limit(m *member, config *Config, now time.Time) int {
 	return p.registry.Limit(m.backend, threshold, now)
 }
 
+// Slots is how many requests may be in flight on the pool's backends together before all of them
+// are at their thresholds; those that take nothing at the moment do not count.
+func (p *Pool) Slots(now time.Time) int {
+	config := p.config.Load()
+	slots := 0
+	for _, m := range *p.members.Load() {
+		if m.backend.State(now) == backends.Up {
+			slots += p.limit(m, config, now)
+		}
+	}
+	return slots
+}
+
 // learned reports whether any backend has said which models it serves.
 func (p *Pool) learned() bool {
 	for _, b := range p.Backends() {

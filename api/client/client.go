@@ -52,8 +52,8 @@ func (o option) apply(s *settings) { o(s) }
 // like. Default: a client of its own with the settings of [http.DefaultTransport].
 func WithHTTPClient(c *http.Client) Option { return option(func(s *settings) { s.carrier = c }) }
 
-// WithLease sets how long the router keeps a decision without hearing of it, 1 s–1 h.
-// Default [DefaultLease].
+// WithLease sets how long the router keeps a decision without hearing of it, 1 s–1 h, with a
+// key at most 10 min. Default [DefaultLease].
 func WithLease(lease time.Duration) Option { return option(func(s *settings) { s.lease = lease }) }
 
 // WithKey shows an API key, where the router has keys.

@@ -26,14 +26,18 @@ type Line struct {
 	Wait time.Duration
 }
 
-// NewLine returns a line of at most most, of which one tenant may have a part, at least one;
-// a part of 0 is all.
+// NewLine returns a line of at most most, of which one tenant may have a part ([ShareOf]).
 func NewLine(most int, part float64, wait time.Duration) Line {
-	share := most
-	if part > 0 {
-		share = min(max(int(part*float64(most)), 1), most)
+	return Line{Most: most, Share: ShareOf(most, part), Wait: wait}
+}
+
+// ShareOf is how many of most things one tenant may have, where that is a part of them: at least
+// one. A part of 0 is all.
+func ShareOf(most int, part float64) int {
+	if part <= 0 {
+		return most
 	}
-	return Line{Most: most, Share: share, Wait: wait}
+	return min(max(int(part*float64(most)), 1), most)
 }
 
 // Refused is what is said of a line that a request does not get a slot in; ok is false for other

@@ -142,6 +142,16 @@ func Token(req *http.Request) string {
 	return strings.TrimSpace(req.Header.Get("X-Api-Key"))
 }
 
+// Others reports whether a pool is for anybody beside an owner ([proxy.Visitor.Owner]).
+func (r *Ring) Others(owner, pool string) bool {
+	for _, h := range r.current.Load().byName {
+		if v := h.visitor(); v.MayUse(pool) && v.Owner() != owner {
+			return true
+		}
+	}
+	return false
+}
+
 // AdmitToken is [Ring.Admit] for callers who can show a token only, and whose calls are not all
 // bounded: what [proxy.Visitor.Check] of the visitor is asked for counts as a request.
 func (r *Ring) AdmitToken(req *http.Request) (proxy.Visitor, *proxy.Error) {

@@ -15,6 +15,10 @@
 // decision added to the index are taken back, unless a first token was reported before.
 // Reports renew leases. A report for a decision that has ended does nothing.
 //
+// Nothing but its lease ends what a caller holds that does not report. Where there are keys, a
+// tenant may therefore hold only a share of the decisions and of each pool's slots that way
+// ([Options.QueueShare]), and ask for shorter leases ([MaxKeyedLease]).
+//
 // # Errors
 //
 // Every error is made by one function ([fault.connect]): it has the code of its kind, a

@@ -20,6 +20,13 @@ func (empty) Route(context.Context, *v1.RouteRequest) (*v1.RouteResponse, error)
 	return &v1.RouteResponse{}, nil
 }
 
+// Owners is how many owners hold anything.
+func (s *Service) Owners() int {
+	s.held.mu.Lock()
+	defer s.held.mu.Unlock()
+	return len(s.held.owners)
+}
+
 // HoldAdvice has no advice made until it is released.
 func (a *Admin) HoldAdvice() (release func()) {
 	a.advisor.turn <- struct{}{}

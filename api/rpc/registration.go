@@ -47,7 +47,7 @@ func (a *Admin) RegisterBackend(ctx context.Context, in *v1.RegisterBackendReque
 	if err != nil {
 		return nil, failure(err)
 	}
-	lease, err := leaseOf(in.GetLease(), DefaultLease)
+	lease, err := leaseOf(in.GetLease(), DefaultLease, MaxLease)
 	if err != nil {
 		return nil, failure(err)
 	}

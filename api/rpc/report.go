@@ -23,7 +23,7 @@ const maxResponseID = 256
 
 // Report implements the generated interface.
 func (s *Service) Report(ctx context.Context, in *v1.ReportRequest) (*v1.ReportResponse, error) {
-	r, err := readReport(in)
+	r, err := readReport(in, longestLease(visitor(ctx)))
 	if err != nil {
 		return nil, failure(err)
 	}
@@ -64,13 +64,14 @@ type report struct {
 	outcome     feedback.Outcome
 }
 
-// readReport checks a report and says what it means, as the proxy would have seen it.
-func readReport(in *v1.ReportRequest) (r report, err error) {
+// readReport checks a report, which may ask for a lease as long as longest, and says what it
+// means, as the proxy would have seen it.
+func readReport(in *v1.ReportRequest, longest time.Duration) (r report, err error) {
 	if !isDecisionID(in.GetDecisionId()) {
 		return r, invalid("decision_id", "%q is not one: want 16 hexadecimal digits", printed(in.GetDecisionId()))
 	}
 	if in.GetLease() != nil {
-		if r.lease, err = leaseOf(in.GetLease(), 0); err != nil {
+		if r.lease, err = leaseOf(in.GetLease(), 0, longest); err != nil {
 			return r, err
 		}
 	}

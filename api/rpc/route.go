@@ -34,6 +34,7 @@ type decision struct {
 
 	charged bool // the caller's tokens, of which taken is what was thought
 	taken   int
+	holds   int // slots, as its owner's; 0: nothing
 
 	mu    sync.Mutex // orders first token and end
 	ended bool
@@ -70,7 +71,7 @@ func (s *Service) newRequestID() string {
 // route makes the decision and keeps it until it is reported or its lease ends.
 func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteResponse, error) {
 	var err error
-	if d.lease, err = leaseOf(in.GetLease(), DefaultLease); err != nil {
+	if d.lease, err = leaseOf(in.GetLease(), DefaultLease, longestLease(d.from)); err != nil {
 		return nil, err
 	}
 	alternatives := uint32(defaultAlternatives)
@@ -84,6 +85,9 @@ func (d *decision) route(ctx context.Context, in *v1.RouteRequest) (*v1.RouteRes
 		return nil, err
 	}
 	d.ask.Alternatives = int(alternatives)
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
 	if err := d.charge(); err != nil {
 		return nil, err
 	}
@@ -142,6 +146,16 @@ func (d *decision) describe() *v1.RouteResponse {
 	return out
 }
 
+// hold notes what the decision will hold as its owner's, from before it waits for a slot.
+func (d *decision) hold() error {
+	n := max(d.ask.N, 1)
+	if err := d.s.held.take(d.from.Owner(), d.ask.Pool, n); err != nil {
+		return err
+	}
+	d.holds = n
+	return nil
+}
+
 // charge takes what the prompt is thought to have out of what the caller may use.
 func (d *decision) charge() error {
 	if d.from.Tokens == nil {
@@ -170,6 +184,9 @@ func (d *decision) refuse(err error) {
 // finish completes the record and gives up everything.
 func (d *decision) finish() {
 	d.record.Duration = time.Since(d.record.Start)
+	if d.holds > 0 {
+		d.s.held.give(d.from.Owner(), d.ask.Pool, d.holds)
+	}
 	if d.charged {
 		used := intake.UsedTokens(d.record, d.taken)
 		if d.record.TTFT > 0 || d.record.Result == feedback.Success {
@@ -181,8 +198,16 @@ func (d *decision) finish() {
 	d.release()
 }
 
-// leaseOf checks a lease that was asked for.
-func leaseOf(asked *durationpb.Duration, fallback time.Duration) (time.Duration, error) {
+// longestLease is how long a lease somebody may ask for.
+func longestLease(from *proxy.Visitor) time.Duration {
+	if from.Owner() != "" {
+		return MaxKeyedLease
+	}
+	return MaxLease
+}
+
+// leaseOf checks a lease that was asked for, which may be as long as most.
+func leaseOf(asked *durationpb.Duration, fallback, most time.Duration) (time.Duration, error) {
 	if asked == nil {
 		return fallback, nil
 	}
@@ -190,8 +215,8 @@ func leaseOf(asked *durationpb.Duration, fallback time.Duration) (time.Duration,
 		return 0, invalid("lease", "is not a duration")
 	}
 	lease := asked.AsDuration()
-	if lease < MinLease || lease > MaxLease {
-		return 0, invalid("lease", "%v is not in %v..%v", lease, MinLease, MaxLease)
+	if lease < MinLease || lease > most {
+		return 0, invalid("lease", "%v is not in %v..%v", lease, MinLease, most)
 	}
 	return lease, nil
 }

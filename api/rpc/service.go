@@ -30,6 +30,9 @@ const (
 	DefaultLease = 120 * time.Second
 	MinLease     = time.Second
 	MaxLease     = time.Hour
+	// MaxKeyedLease is the longest for a caller with a key: one that vanishes, or never reports,
+	// keeps its slots from other tenants no longer. What takes longer is renewed by reports.
+	MaxKeyedLease = 10 * time.Minute
 	// DefaultMaxLeases is how many decisions may be open at once.
 	DefaultMaxLeases = 1 << 17
 )
@@ -48,11 +51,14 @@ type Options struct {
 	// with on_saturation queue, and QueueWait for how long. Default as the proxy's.
 	MaxQueued int
 	QueueWait time.Duration
-	// QueueShare is the part of MaxQueued that one key's tenant may have. Default as the
-	// proxy's.
+	// QueueShare is the part of MaxQueued that one key's tenant may have, of MaxLeases, and of
+	// each pool's slots by decisions that are open. Default as the proxy's.
 	QueueShare float64
 	// MaxLeases is how many decisions may be open at once. Default [DefaultMaxLeases].
 	MaxLeases int
+	// Others, if set, reports whether a pool is for anybody beside an owner
+	// ([proxy.Visitor.Owner]): whoever has it alone may have all its slots. Default: it is.
+	Others func(owner, pool string) bool
 	// AllowPin lets a request name its backend.
 	AllowPin bool
 	// InjectUsage tells callers to ask engines for usage on streams whose request does not
@@ -83,6 +89,7 @@ type Service struct {
 	line    intake.Line
 	calls   map[string]*proxy.Call
 	open    *leases[*decision]
+	held    *holdings // by the owners of open's
 	closed  atomic.Bool
 }
 
@@ -104,6 +111,9 @@ func New(o Options) (*Service, error) {
 	o.QueueWait = orDefault(o.QueueWait, proxy.DefaultQueueWait)
 	o.QueueShare = cmp.Or(o.QueueShare, proxy.DefaultQueueShare)
 	o.MaxLeases = orDefault(o.MaxLeases, DefaultMaxLeases)
+	if o.Others == nil {
+		o.Others = func(string, string) bool { return true }
+	}
 	if o.Stopping == nil {
 		o.Stopping = func() bool { return false }
 	}
@@ -116,7 +126,10 @@ func New(o Options) (*Service, error) {
 	if o.Random == nil {
 		o.Random = rand.Uint64
 	}
-	s := &Service{options: o, line: intake.NewLine(o.MaxQueued, o.QueueShare, o.QueueWait), calls: make(map[string]*proxy.Call)}
+	s := &Service{
+		options: o, line: intake.NewLine(o.MaxQueued, o.QueueShare, o.QueueWait), calls: make(map[string]*proxy.Call),
+		held: newHoldings(o.MaxLeases, o.QueueShare, o.Others),
+	}
 	for i := range o.Calls {
 		s.calls[o.Calls[i].Route] = &o.Calls[i]
 	}

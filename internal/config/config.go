@@ -231,8 +231,8 @@ type Limits struct {
 	// MaxQueued bounds the requests of one pool that wait for a slot, where
 	// on_saturation is queue. Default 1,024.
 	MaxQueued int `yaml:"max_queued"`
-	// QueueShare is the part of MaxQueued that the requests of one key's tenant may have.
-	// Default 0.5.
+	// QueueShare is the part of MaxQueued that the requests of one key's tenant may have, and of
+	// a pool's slots that it may hold by open decisions of the routing service. Default 0.5.
 	QueueShare float64 `yaml:"queue_share"`
 	// RecentRequestsBytes bounds the memory that the newest requests are remembered in,
 	// hashes and lengths, for advice to rest on. 0 remembers none. Default 64 MiB.

@@ -43,6 +43,14 @@ func (g *Gateway) admitCalls() func(*http.Request) (proxy.Visitor, *proxy.Error)
 	return g.ring.AdmitToken
 }
 
+// others reports whether a pool is for anybody beside an owner of keys; nil where there are none.
+func (g *Gateway) others() func(owner, pool string) bool {
+	if g.ring == nil {
+		return nil
+	}
+	return g.ring.Others
+}
+
 // credentials are the headers by which a backend's engine lets this router in.
 func (g *Gateway) credentials(b *backends.Backend) http.Header {
 	if p := g.poolOf(b); p != nil {

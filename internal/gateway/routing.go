@@ -26,6 +26,7 @@ func newRouting(o Options, g *Gateway, forward *proxy.Proxy, random func() uint6
 		QueueWait:   o.Config.Timeouts.Queue,
 		QueueShare:  o.Config.Limits.QueueShare,
 		Admit:       g.admitCalls(),
+		Others:      g.others(),
 		AllowPin:    o.Config.AllowBackendPin,
 		InjectUsage: o.Config.InjectUsage,
 		KeySeed:     o.Config.KeySeed.Reveal(),

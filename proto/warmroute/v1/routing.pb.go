@@ -486,7 +486,7 @@ type RouteRequest struct {
 	// What separates equal prompts of different tenants, as X-Amzn-SageMaker-Prefix-Aware-Id does: 1–64 printable ASCII
 	// characters, the first not a space. Empty: nothing.
 	TenantId string `protobuf:"bytes,2,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
-	// How long the decision is kept without a report, 1 s–1 h. Default 120 s.
+	// How long the decision is kept without a report, 1 s–1 h, with a key at most 10 min. Default 120 s.
 	Lease *durationpb.Duration `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The ids of backends that failed this request already, at most 64. They take no part.
 	TriedBackends []string `protobuf:"bytes,4,rep,name=tried_backends,json=triedBackends,proto3" json:"tried_backends,omitempty"`
@@ -906,7 +906,7 @@ type ReportRequest struct {
 	Ttft *durationpb.Duration `protobuf:"bytes,4,opt,name=ttft,proto3" json:"ttft,omitempty"`
 	// What the engine reported.
 	Usage *Usage `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
-	// With OUTCOME_IN_PROGRESS, how long the decision is kept from now on, 1 s–1 h. Default: as long as Route was asked for.
+	// With OUTCOME_IN_PROGRESS, how long the decision is kept from now on, within the same bounds. Default: as long as Route was asked for.
 	Lease *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
 	// The pause that an engine asked for with a status of 429, 503 or 529 (Retry-After), at most 1 day. Absent: none.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
