@@ -35,7 +35,7 @@ const (
 const clientPatience = 60 * time.Second
 
 // lease is how long a replica keeps a decision that nobody reports, as when its caller leaves just
-// as it comes: longer than a request takes, and shorter than counts are waited for in the end.
+// as it comes: longer than a request takes. No other lease is longer.
 const lease = 25 * time.Second
 
 // plan is what a client does.

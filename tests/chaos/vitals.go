@@ -164,6 +164,10 @@ func (h *held) run(ctx context.Context) {
 	}
 }
 
+// settling bounds the wait for counts to be 0. A decision whose caller left just as it came is counted
+// until its lease ends.
+const settling = lease + patience
+
 // settled waits until nothing is counted any more, and returns what still is after that.
 func (f *fleet) settled(ctx context.Context) (left []string) {
 	look := func() bool {
@@ -180,7 +184,7 @@ func (f *fleet) settled(ctx context.Context) (left []string) {
 		}
 		return len(left) == 0
 	}
-	_ = await(ctx, "nothing is counted", patience, look) // left says what is
+	_ = await(ctx, "nothing is counted", settling, look) // left says what is
 	return left
 }
 
