@@ -20,7 +20,7 @@ const (
 	Observed
 )
 
-// ErrFull is returned by [Index.Add] when the index has no number left.
+// ErrFull is returned by [Index.Add] and [Index.AddAll] when the index has no number left.
 var ErrFull = errors.New("kvindex: too many backends for one index")
 
 // MaxUses is how many different last uses a [Receipt] tells apart.
@@ -97,6 +97,9 @@ type Index interface {
 	// Add registers a backend by id and returns its number; the same id gets the
 	// same number until it is dropped. It fails only with [ErrFull].
 	Add(backend string) (Holder, error)
+	// AddAll registers several backends, all of them or, with the same error, none: then
+	// nothing has changed for those that there are.
+	AddAll(backends []string) ([]Holder, error)
 	// Drop forgets a backend and everything it holds.
 	Drop(h Holder)
 	// SetCapacity bounds how many blocks a backend holds; the oldest go first.

@@ -3,6 +3,7 @@ package kvindex
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -69,41 +70,69 @@ func NewMemory(config MemoryConfig) *Memory {
 
 // Add implements [Index].
 func (m *Memory) Add(backend string) (Holder, error) {
+	added, err := m.AddAll([]string{backend})
+	if err != nil {
+		return 0, err
+	}
+	return added[0], nil
+}
+
+// AddAll implements [Index].
+func (m *Memory) AddAll(backends []string) ([]Holder, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if h, ok := m.numbers[backend]; ok {
-		return h, nil
+	added := make(map[string]bool)
+	for _, backend := range backends {
+		if _, known := m.numbers[backend]; !known {
+			added[backend] = true
+		}
 	}
-	residents := append([]*residency(nil), *m.residents.Load()...)
-	h := 0
-	for h < len(residents) && residents[h] != nil {
-		h++
+	const most = maxPlanes * planeHolders
+	if all := len(m.numbers) + len(added); all > most {
+		return nil, fmt.Errorf("%w: they would be %d, and %d at most", ErrFull, all, most)
 	}
-	if h == maxPlanes*planeHolders {
-		return 0, fmt.Errorf("%w: %q would be number %d", ErrFull, backend, h+1)
+	holders := make([]Holder, len(backends))
+	residents := slices.Clone(*m.residents.Load())
+	free := 0 // no number below is
+	for i, backend := range backends {
+		h, known := m.numbers[backend]
+		if !known {
+			for free < len(residents) && residents[free] != nil {
+				free++
+			}
+			h = Holder(free)
+			residents = m.settle(residents, free)
+			m.numbers[backend] = h
+		}
+		holders[i] = h
 	}
+	if len(added) > 0 {
+		m.residents.Store(&residents)
+		m.share(residents)
+	}
+	return holders, nil
+}
+
+// settle gives a number, which is free or the next one, a residency. m.mu is held.
+func (m *Memory) settle(residents []*residency, h int) []*residency {
 	planes := *m.planes.Load()
 	if h/planeHolders == len(planes) {
-		planes = append(append([]*plane(nil), planes...), newPlane())
+		planes = append(slices.Clone(planes), newPlane())
 		m.planes.Store(&planes)
 	}
 	r := newResidency(planes[h/planeHolders], h%planeHolders, m.config.Capacity)
 	if h == len(residents) {
-		residents = append(residents, r)
-	} else {
-		residents[h] = r
+		return append(residents, r)
 	}
-	m.residents.Store(&residents)
-	m.numbers[backend] = Holder(h)
-	m.share(residents)
-	return Holder(h), nil
+	residents[h] = r
+	return residents
 }
 
 // Drop implements [Index].
 func (m *Memory) Drop(h Holder) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	residents := append([]*residency(nil), *m.residents.Load()...)
+	residents := slices.Clone(*m.residents.Load())
 	if int(h) < 0 || int(h) >= len(residents) || residents[h] == nil {
 		return
 	}

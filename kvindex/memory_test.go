@@ -38,15 +38,32 @@ func TestMemoryMaxBlocksIsSharedEqually(t *testing.T) {
 	}
 }
 
+// An index that has no room for all of a list takes none of it, and nothing from those that there
+// are.
 func TestMemoryIsFull(t *testing.T) {
-	x := kvindex.NewMemory(kvindex.MemoryConfig{Capacity: 1})
+	x := kvindex.NewMemory(kvindex.MemoryConfig{Capacity: 4096, MaxBlocks: 4096})
+	h, _ := x.Add("0")
+	x.Record(h, indextest.Chain("f", "", 0, 100), 1, kvindex.Observed)
+	names := []string{"0"}
 	for i := range 4096 {
-		if _, err := x.Add(fmt.Sprint(i)); err != nil {
-			t.Fatalf("Add of backend %d: %v", i, err)
-		}
+		names = append(names, fmt.Sprint(i+1))
+	}
+	if all, err := x.AddAll(names); !errors.Is(err, kvindex.ErrFull) || all != nil {
+		t.Errorf("AddAll of 4,097: got %d, %v, want ErrFull", len(all), err)
+	}
+	if got := x.Stats(h); got != (kvindex.Stats{Blocks: 100, Capacity: 4096}) || x.Holders() != 1 {
+		t.Errorf("after it the first holds %+v, of %d", got, x.Holders())
+	}
+	all, err := x.AddAll(names[:4096])
+	if err != nil || all[0] != h {
+		t.Fatalf("AddAll of 4,096: %d, %v", len(all), err)
 	}
 	if _, err := x.Add("one more"); !errors.Is(err, kvindex.ErrFull) {
 		t.Errorf("Add of backend 4,097: got %v, want ErrFull", err)
+	}
+	x.Drop(all[4000])
+	if again, err := x.AddAll([]string{"1", "one more"}); err != nil || again[0] != all[1] || again[1] != all[4000] {
+		t.Errorf("in a place that became free: %v, %v", again, err)
 	}
 }
 

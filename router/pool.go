@@ -159,18 +159,7 @@ func without(specs []backends.Spec, id string) []backends.Spec {
 // setBackends makes the pool's backends those that are listed, and of those that were added
 // the others. p.mu is held.
 func (p *Pool) setBackends(listed, added []backends.Spec) (duplicates []string, err error) {
-	ids := make(map[string]bool, len(listed))
-	for _, spec := range listed {
-		if id, err := idOf(spec); err == nil { // else it is refused below
-			ids[id] = true
-		}
-	}
-	all := slices.Clip(listed)
-	for _, spec := range added {
-		if id, err := idOf(spec); err != nil || !ids[id] {
-			all = append(all, spec)
-		}
-	}
+	all := together(listed, added)
 	before := *p.members.Load()
 	known := make(map[*backends.Backend]*member, len(before))
 	named := make(map[string]*member, len(before))
@@ -178,11 +167,15 @@ func (p *Pool) setBackends(listed, added []backends.Spec) (duplicates []string, 
 		known[m.backend] = m
 		named[p.holderName(m.backend)] = m
 	}
-	reserved, err := p.reserve(all, named)
-	if err == nil {
-		duplicates, err = p.registry.Set(all)
-	}
+	newcomers, err := p.newcomers(all)
 	if err != nil {
+		return nil, err
+	}
+	reserved, err := p.index.AddAll(newcomers)
+	if err != nil {
+		return nil, err
+	}
+	if duplicates, err = p.registry.Set(all); err != nil {
 		for _, holder := range reserved {
 			p.index.Drop(holder)
 		}
@@ -223,29 +216,44 @@ func (p *Pool) holderName(b *backends.Backend) string {
 	return holderName(p.name, b.ID, b.Address())
 }
 
-// reserve adds backends to the index that it does not have, but for those in named, and
-// returns their numbers, also on an error: of all that a new list asks for, only this can
-// fail, so it comes first.
-func (p *Pool) reserve(specs []backends.Spec, named map[string]*member) (added []kvindex.Holder, err error) {
-	seen := make(map[string]bool)
-	for _, spec := range specs {
+// together are the backends that are listed, and of those that were added the others.
+func together(listed, added []backends.Spec) []backends.Spec {
+	ids := make(map[string]bool, len(listed))
+	for _, spec := range listed {
+		if id, err := idOf(spec); err == nil { // else it is refused anyhow
+			ids[id] = true
+		}
+	}
+	all := slices.Clip(listed)
+	for _, spec := range added {
+		if id, err := idOf(spec); err != nil || !ids[id] {
+			all = append(all, spec)
+		}
+	}
+	return all
+}
+
+// newcomers are the names by which the index will know those of a list that are not the pool's
+// yet; of an id that is named twice the first counts. The error is that of a spec that makes no
+// sense.
+func (p *Pool) newcomers(specs []backends.Spec) (names []string, err error) {
+	known := make(map[string]bool)
+	for _, m := range *p.members.Load() {
+		known[p.holderName(m.backend)] = true
+	}
+	seen := make(map[string]bool, len(specs))
+	for i, spec := range specs {
 		url, identity, err := backends.ParseURL(spec.URL)
 		if err != nil {
-			continue // the registry says what is wrong
+			return nil, fmt.Errorf("backends[%d]: %w", i, err)
 		}
 		id := spec.ID(identity)
-		name := holderName(p.name, id, url.String())
-		if named[name] != nil || seen[name] {
-			continue
+		if name := holderName(p.name, id, url.String()); !seen[id] && !known[name] {
+			names = append(names, name)
 		}
-		seen[name] = true
-		holder, err := p.index.Add(name)
-		if err != nil {
-			return added, fmt.Errorf("backend %s: %w", id, err)
-		}
-		added = append(added, holder)
+		seen[id] = true
 	}
-	return added, nil
+	return names, nil
 }
 
 // BytesPerToken is how many bytes of key stream a token is in this pool, as answers have

@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/feedback"
 	"github.com/warmroute/warmroute/kvindex"
+	"github.com/warmroute/warmroute/kvindex/indextest"
 )
 
 func spec(name string, models []ModelSpec, urls ...string) PoolSpec {
@@ -630,18 +632,21 @@ type narrowIndex struct {
 	names map[kvindex.Holder]string
 }
 
-func (x *narrowIndex) Add(name string) (kvindex.Holder, error) {
-	for h, known := range x.names {
-		if known == name {
-			return h, nil
+func (x *narrowIndex) AddAll(names []string) ([]kvindex.Holder, error) {
+	known := slices.Collect(maps.Values(x.names))
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			known = append(known, name)
 		}
 	}
-	if len(x.names) == x.room {
-		return 0, kvindex.ErrFull
+	if len(known) > x.room {
+		return nil, kvindex.ErrFull
 	}
-	h, err := x.Index.Add(name)
-	x.names[h] = name
-	return h, err
+	all, err := x.Index.AddAll(names)
+	for i, h := range all {
+		x.names[h] = names[i]
+	}
+	return all, err
 }
 
 func (x *narrowIndex) Drop(h kvindex.Holder) {
@@ -675,5 +680,34 @@ func TestSetBackendsIsAtomic(t *testing.T) {
 	}
 	if _, err := p.SetBackends(spec("", nil, "http://b3:80", "https://b2:80").Backends); err == nil || len(p.Backends()) != 3 {
 		t.Errorf("a moved backend where there is no room: %v, %d backends", err, len(p.Backends()))
+	}
+	if twice, err := p.SetBackends(spec("", nil, "http://b1:80", "https://b1:80", "http://b2:80").Backends); err != nil || len(twice) != 1 || len(index.names) != 2 {
+		t.Errorf("an id at two URLs: %v, %q twice, %d in the index", err, twice, len(index.names))
+	}
+}
+
+// What is refused takes nothing from the backends that there are: their parts of the index are as
+// before, and so is what they hold.
+func TestRefusedBackendsTakeNoPartOfTheIndex(t *testing.T) {
+	const blocks = 4096
+	index := kvindex.NewMemory(kvindex.MemoryConfig{Capacity: blocks, MaxBlocks: blocks})
+	p, err := New(Options{Index: index}).AddPool(spec("pool", nil, "http://b1:80"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range blocks / 16 {
+		index.Record((*p.members.Load())[0].holder, indextest.Chain("f", fmt.Sprint(i), 0, 16), kvindex.Stamp(i), kvindex.Observed)
+	}
+	urls := []string{"http://b1:80"}
+	for i := range 4096 {
+		urls = append(urls, fmt.Sprintf("http://c%d:80", i))
+	}
+	for what, refused := range map[string][]string{"too many": urls, "one that makes no sense": {"http://b1:80", "http://b2:80", "ftp://b3:80"}} {
+		if _, err := p.SetBackends(spec("", nil, refused...).Backends); err == nil {
+			t.Errorf("%s: taken over", what)
+		}
+		if got := p.Status(time.Now())[0].Index; got != (kvindex.Stats{Blocks: blocks, Capacity: blocks}) {
+			t.Errorf("%s: it holds %+v, want all %d", what, got, blocks)
+		}
 	}
 }

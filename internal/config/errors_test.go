@@ -145,7 +145,7 @@ func TestMistakes(t *testing.T) {
 		{"backend as text", "version: 1\npools:\n- name: a\n  backends: ['http://b1']\n", "pools[0].backends[0]: is text, want keys: url, weight"},
 		{"threshold 0", strings.Replace(minimal, "url: http://b1:8000", "{url: 'http://b1:8000', concurrency_threshold: 0}", 1), "pools[0].backends[0].concurrency_threshold: 0 is not in 1..1024"},
 		{"ranks", strings.Replace(minimal, "url: http://b1:8000", "{url: 'http://b1:8000', data_parallel_ranks: -1}", 1), "data_parallel_ranks: -1 is not in 0..1024"},
-		{"too many backends", "version: 1\npools:\n- name: a\n  backends: [" + strings.TrimSuffix(manyBackends(5), ",") + "]\n", "pools[0]: backend "},
+		{"too many backends", "version: 1\npools:\n- name: a\n  backends: [" + strings.TrimSuffix(manyBackends(5), ",") + "]\n", "pools[0]: kvindex: too many backends for one index: they would be 5120, and 4096 at most"},
 		{"model twice", pool("  models: [a, a]\n"), `pools[0].models[1]: the model "a" is named twice, first by pools[0].models[0] in line 5`},
 		{"model nameless", pool("  models: [{served: a}]\n"), "pools[0].models[0]: a model needs a name"},
 		{"alias shadows", pool("  models: [{name: a, served: b}, {name: b, served: c}]\n"), `the alias "b" is also what an engine calls a model`},

@@ -29,11 +29,22 @@ type auditedIndex struct {
 
 // Add implements [kvindex.Index].
 func (x *auditedIndex) Add(backend string) (kvindex.Holder, error) {
-	h, err := x.Index.Add(backend)
-	if err == nil && !slices.Contains(x.holders, h) {
-		x.holders = append(x.holders, h)
+	all, err := x.AddAll([]string{backend})
+	if err != nil {
+		return 0, err
 	}
-	return h, err
+	return all[0], nil
+}
+
+// AddAll implements [kvindex.Index].
+func (x *auditedIndex) AddAll(backends []string) ([]kvindex.Holder, error) {
+	all, err := x.Index.AddAll(backends)
+	for _, h := range all {
+		if !slices.Contains(x.holders, h) {
+			x.holders = append(x.holders, h)
+		}
+	}
+	return all, err
 }
 
 // Forget implements [kvindex.Index].

@@ -292,6 +292,14 @@ func testNumbers(t *testing.T, factory Factory) {
 		t.Errorf("Add after Drop: got %d, want the free number %d", c, a)
 	}
 	wantDepth(t, x, c, keys, 0)
+	x.Drop(b)
+	all, err := x.AddAll([]string{"d", "c", "e", "d"})
+	if err != nil || len(all) != 4 || all[0] != b || all[1] != c || all[3] != all[0] || slices.Contains([]kvindex.Holder{b, c}, all[2]) {
+		t.Errorf("AddAll: got %v, %v, want %d, %d, another, %d", all, err, b, c, b)
+	}
+	if again := add(t, x, "e"); again != all[2] || int(again) >= x.Holders() {
+		t.Errorf("Add of one that was added with others: got %d of %d, want %d", again, x.Holders(), all[2])
+	}
 }
 
 func testManyBackends(t *testing.T, factory Factory) {

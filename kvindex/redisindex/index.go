@@ -40,7 +40,7 @@ type Index struct {
 	holders atomic.Pointer[[]*backend] // by kvindex.Holder, nil where free; replaced whole
 
 	unlisted    atomic.Bool // what the keeper lists is to be listed at its next turn
-	registering sync.Mutex  // held by Add and Drop, which may take the memory long
+	registering sync.Mutex  // held by AddAll and Drop, which may take the memory long
 
 	mu         sync.RWMutex // not to be held while anything waits, nor on the request path
 	pools      map[string]*pool
@@ -126,15 +126,32 @@ func New(c Config, memory *kvindex.Memory) (*Index, error) {
 
 // Add implements [kvindex.Index]. What Redis knows of the backend comes in later.
 func (x *Index) Add(name string) (kvindex.Holder, error) {
+	added, err := x.AddAll([]string{name})
+	if err != nil {
+		return 0, err
+	}
+	return added[0], nil
+}
+
+// AddAll implements [kvindex.Index].
+func (x *Index) AddAll(names []string) ([]kvindex.Holder, error) {
 	x.registering.Lock()
 	defer x.registering.Unlock()
-	h, err := x.Memory.Add(name)
+	holders, err := x.Memory.AddAll(names)
 	if err != nil {
-		return h, err
+		return nil, err
 	}
+	for i, h := range holders {
+		x.join(names[i], h)
+	}
+	return holders, nil
+}
+
+// join takes in a backend that the memory has, if it is new and to be shared. x.registering is held.
+func (x *Index) join(name string, h kvindex.Holder) {
 	at := placeOf(name)
 	if x.holder(h) != nil || at.label == "" || len(at.label) > maxLabel {
-		return h, nil // known already, or not to be shared
+		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -148,7 +165,6 @@ func (x *Index) Add(name string) (kvindex.Holder, error) {
 	p.backends[at.label] = b
 	x.setHolder(h, b)
 	x.tasks.add(b, task{restore: true})
-	return h, nil
 }
 
 // pool returns the pool with a name, a new one if need be. x.mu is held.
