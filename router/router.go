@@ -1,7 +1,9 @@
 package router
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,6 +76,32 @@ func (r *Router) AddPool(spec PoolSpec) (*Pool, error) {
 	}
 	r.catalog.Store(next)
 	return p, nil
+}
+
+// Reserve makes room in the index for what lists of pools' backends name beside what the pools
+// have: for all of them, or, with an error, for none. It is for who changes several pools at
+// once: [Pool.SetBackends] with those lists, which must follow, finds its room then.
+func (r *Router) Reserve(lists map[*Pool][]backends.Spec) error {
+	var names, of []string
+	for _, p := range r.Pools() {
+		list, asked := lists[p]
+		if !asked {
+			continue
+		}
+		p.mu.Lock()
+		more, err := p.newcomers(together(list, p.added))
+		p.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("pool %q: %w", p.name, err)
+		}
+		if len(more) > 0 {
+			names, of = append(names, more...), append(of, fmt.Sprintf("%d more of pool %q", len(more), p.name))
+		}
+	}
+	if _, err := r.index.AddAll(names); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(of, ", "), err)
+	}
+	return nil
 }
 
 // Pools returns the pools in the order in which they were added. The slice must not

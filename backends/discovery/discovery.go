@@ -125,24 +125,58 @@ func (d *Discovery) Run(ctx context.Context) error {
 // Set makes a [Static] source say something else. If the list makes no sense, or cannot be
 // applied, the error says so, and the one before holds on.
 func (d *Discovery) Set(source string, list []backends.Spec) error {
+	draft, err := d.Draft(source, list)
+	if err != nil {
+		return err
+	}
+	return draft.Commit()
+}
+
+// Draft is a change of what a [Static] source says, before it is in force. It must be ended once,
+// by Commit or by Discard; until then its discovery takes in nothing else.
+type Draft struct {
+	discovery *Discovery
+	source    int
+	named     int // backends, by the source
+	fleet     *Fleet
+	merged    Merged
+}
+
+// Draft prepares what [Discovery.Set] does. If the list makes no sense, the error says so, and
+// there is no draft.
+func (d *Discovery) Draft(source string, list []backends.Spec) (*Draft, error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	i := slices.IndexFunc(d.statuses, func(s Status) bool { return s.Source == source })
 	if i < 0 {
-		return fmt.Errorf("there is no source %q", source)
+		d.mu.Unlock()
+		return nil, fmt.Errorf("there is no source %q", source)
 	}
-	next, now := d.fleet.clone(), time.Now()
+	next := d.fleet.clone()
 	if err := next.Answer(i, list); err != nil {
+		d.mu.Unlock()
+		return nil, err
+	}
+	return &Draft{discovery: d, source: i, named: len(list), fleet: next, merged: next.Merge(time.Now())}, nil
+}
+
+// Specs is the list that Commit applies.
+func (f *Draft) Specs() []backends.Spec { return f.merged.Specs }
+
+// Commit puts the change into force. If the list cannot be applied, the error says so, and the
+// one before holds on.
+func (f *Draft) Commit() error {
+	d := f.discovery
+	defer d.mu.Unlock()
+	if err := d.apply(f.merged.Specs); err != nil {
 		return err
 	}
-	m := next.Merge(now)
-	if err := d.apply(m.Specs); err != nil {
-		return err
-	}
-	d.fleet, d.statuses[i].Backends = next, len(list)
-	d.told(m)
+	d.fleet, d.statuses[f.source].Backends = f.fleet, f.named
+	d.told(f.merged)
 	return nil
 }
+
+// Discard gives the change up.
+func (f *Draft) Discard() { f.discovery.mu.Unlock() }
 
 // answer takes in what a source says.
 func (d *Discovery) answer(ctx context.Context, source int, list []backends.Spec, err error) {

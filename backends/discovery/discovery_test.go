@@ -266,6 +266,45 @@ func TestSet(t *testing.T) {
 	})
 }
 
+// A draft is in force once it is committed, and leaves no trace when it is discarded; what other
+// sources say meanwhile waits.
+func TestDraft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t)
+		for source, list := range map[string][]backends.Spec{"static": {{URL: "ftp://s"}}, "none": specs("s")} {
+			if _, err := p.Draft(source, list); err == nil {
+				t.Errorf("%s: there is a draft of %v", source, list)
+			}
+		}
+		for _, commit := range []bool{false, true} {
+			draft, err := p.Draft("static", specs("t"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := draft.Specs()
+			if last := got[len(got)-2:]; last[0].URL != "http://s:80" || !last[0].Unready || last[1].URL != "http://t:80" {
+				t.Errorf("it would apply %v", got)
+			}
+			said := make(chan struct{})
+			go func() {
+				p.a.say(nil, "b1")
+				close(said)
+			}()
+			if !commit {
+				draft.Discard()
+				<-said
+				p.expect(t, "apply b1 s", "a: b1:80 arrived")
+				continue
+			}
+			if err := draft.Commit(); err != nil {
+				t.Error(err)
+			}
+			<-said
+			p.expect(t, "apply b1 !s t", "static: s:80 left", "static: t:80 arrived")
+		}
+	})
+}
+
 func TestStatusNamesTheSources(t *testing.T) {
 	d := discovery.New(discovery.Options{Sources: []discovery.Named{{Name: "a", Source: discovery.Static(nil)}, {Name: "b", Source: newScript()}}})
 	var names []string

@@ -163,9 +163,7 @@ func (s *settings) reload(logger *slog.Logger, g *gateway.Gateway) {
 	for _, w := range warnings {
 		logger.Warn("configuration: " + w.String())
 	}
-	if err := g.Reload(c); err != nil {
-		g.ReloadFailed(err)
-	}
+	_ = g.Reload(c) // what it refuses is in the log
 }
 
 // learnWait is how long the start-up summary waits for the backends to say what

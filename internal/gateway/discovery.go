@@ -57,9 +57,6 @@ func (g *Gateway) finder(p *router.Pool) *finder {
 	return g.finders[i]
 }
 
-// list replaces what the configuration lists.
-func (f *finder) list(specs []backends.Spec) error { return f.discovery.Set(static, specs) }
-
 // change changes which backends are registered.
 func (f *finder) change(how func(before []backends.Spec) []backends.Spec) error {
 	f.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/backends/discovery"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/internal/telemetry"
 	"github.com/warmroute/warmroute/router"
@@ -21,7 +22,7 @@ type reloading struct {
 }
 
 // Reload takes over what another configuration says differently, as far as a running router
-// can, and logs every difference. The configuration must be valid. What was set at run time
+// can, and logs every difference, or why it is refused. The configuration must be valid. What was set at run time
 // of a pool's routing stays until it is reset. Requests in flight are not touched. On an
 // error nothing has changed.
 func (g *Gateway) Reload(c *config.Config) error {
@@ -34,10 +35,11 @@ func (g *Gateway) Reload(c *config.Config) error {
 	if err == nil {
 		err = take(steps)
 	}
-	g.telemetry.Reloaded(err == nil)
 	if err != nil {
+		g.ReloadFailed(err)
 		return err
 	}
+	g.telemetry.Reloaded(true)
 	g.reloading.running = &next
 	g.report(changes)
 	return nil
@@ -45,15 +47,15 @@ func (g *Gateway) Reload(c *config.Config) error {
 
 // step is a part of a reload.
 type step struct {
-	// prepare does what may fail; nil where nothing can.
+	// prepare does what may refuse, and changes nothing that anybody sees; nil where nothing can.
 	prepare func() error
-	// undo takes it back, where a later step cannot be prepared.
-	undo func()
-	// commit does what cannot fail once every step is prepared; nil where there is nothing.
+	// drop gives up what was prepared, where a later step refuses; nil where there is nothing.
+	drop func()
+	// commit does what was prepared, which nothing refuses any more; nil where there is nothing.
 	commit func()
 }
 
-// take takes all steps, or none and returns why.
+// take takes all steps, or none and returns why: all are prepared before the first is committed.
 func take(steps []step) error {
 	for i, s := range steps {
 		if s.prepare == nil {
@@ -61,8 +63,8 @@ func take(steps []step) error {
 		}
 		if err := s.prepare(); err != nil {
 			for _, done := range slices.Backward(steps[:i]) {
-				if done.undo != nil {
-					done.undo()
+				if done.drop != nil {
+					done.drop()
 				}
 			}
 			return err
@@ -108,7 +110,9 @@ func (g *Gateway) plan(before, c, next *config.Config) (steps []step, changes []
 		return nil, nil, fmt.Errorf("admin_keys: %q, where the admin port listens until a restart, must not be without", next.AdminListen)
 	}
 	steps = append(steps, step{commit: func() { g.adminGate.configure(c) }})
-	was, specs := before.PoolSpecs(), c.PoolSpecs()
+	specs := c.PoolSpecs()
+	lists := make(map[*router.Pool][]backends.Spec)
+	var listing []step
 	for i := range before.Pools {
 		j := slices.IndexFunc(c.Pools, func(p config.Pool) bool { return p.Name == before.Pools[i].Name })
 		pool := g.router.Find(before.Pools[i].Name)
@@ -133,11 +137,15 @@ func (g *Gateway) plan(before, c, next *config.Config) (steps []step, changes []
 		from.Routing = to.Routing
 		from.Routing.BlockBytes = blockBytes
 		if !reflect.DeepEqual(from.Backends, to.Backends) {
-			steps = append(steps, g.list(pool, was[i].Backends, specs[j].Backends))
+			listing = append(listing, g.list(pool, specs[j].Backends, lists))
 			from.Backends = to.Backends
 		}
 	}
-	return steps, changes, nil
+	// Room is the last that may be refused: what is reserved for some is taken from all others. And
+	// lists are committed first: whoever registers a backend waits for them, and is waited for by
+	// those who change how its pool is routed.
+	listing = append(listing, step{prepare: func() error { return g.router.Reserve(lists) }})
+	return append(listing, steps...), changes, nil
 }
 
 // configure has a pool routed by a valid configuration, which cannot fail.
@@ -149,20 +157,22 @@ func (g *Gateway) configure(pool *router.Pool, c router.Config) step {
 	}}
 }
 
-// list replaces what the configuration lists of a pool. The index may have no room for more
-// backends; those that it had before it has room for.
-func (g *Gateway) list(pool *router.Pool, before, after []backends.Spec) step {
-	f := g.finder(pool)
+// list replaces what the configuration lists of a pool, and notes in lists the backends that the
+// pool will have then.
+func (g *Gateway) list(pool *router.Pool, specs []backends.Spec, lists map[*router.Pool][]backends.Spec) step {
+	var draft *discovery.Draft
 	return step{
-		prepare: func() error {
-			if err := f.list(after); err != nil {
+		prepare: func() (err error) {
+			if draft, err = g.finder(pool).discovery.Draft(static, specs); err != nil {
 				return fmt.Errorf("pool %q: %w", pool.Name(), err)
 			}
+			lists[pool] = draft.Specs()
 			return nil
 		},
-		undo: func() {
-			if err := f.list(before); err != nil {
-				g.logger.Error("the backends of before cannot be listed again", slog.String("pool", pool.Name()), slog.String("error", err.Error()))
+		drop: func() { draft.Discard() },
+		commit: func() {
+			if err := draft.Commit(); err != nil {
+				g.logger.Error("backends that there is room for are not taken over", slog.String("pool", pool.Name()), slog.String("error", err.Error()))
 			}
 		},
 	}
@@ -189,7 +199,7 @@ func (g *Gateway) report(changes []config.Change) {
 // waits reports whether a change that a router may take over alive waits for a restart here.
 func (g *Gateway) waits(c config.Change) bool { return c.Key == "log.level" && g.level == nil }
 
-// ReloadFailed notes that a configuration could not be read; the one before holds on.
+// ReloadFailed notes that a configuration cannot be read, or taken over; the one before holds on.
 func (g *Gateway) ReloadFailed(err error) {
 	g.telemetry.Reloaded(false)
 	for _, one := range config.Each(err) {

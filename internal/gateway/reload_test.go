@@ -3,7 +3,6 @@ package gateway
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -122,9 +121,9 @@ func TestReloadIsAtomic(t *testing.T) {
 	})
 }
 
-// TestReloadIsTakenBack: where the backends of a later pool cannot be taken over, those of an
-// earlier one are as before, and nothing is routed differently.
-func TestReloadIsTakenBack(t *testing.T) {
+// TestReloadIsRefusedBeforeItBegins: where the backends of a later pool cannot be taken over, those of
+// an earlier one were never touched, what it held is still there, and nothing is routed differently.
+func TestReloadIsRefusedBeforeItBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		twoPools := func(c *config.Config) {
 			second := c.Pools[0]
@@ -132,10 +131,17 @@ func TestReloadIsTakenBack(t *testing.T) {
 			second.Backends = []config.Backend{{URL: "http://b2:8000", Weight: 1}}
 			c.Pools = append(c.Pools, second)
 		}
-		s := start(t, twoPools, map[string]http.Handler{"b1:8000": &engine{}})
+		s := start(t, func(c *config.Config) {
+			twoPools(c)
+			c.Limits.IndexBlocks = 1024 // less than one for each backend of a full index
+		}, map[string]http.Handler{"b1:8000": &engine{}})
 		synctest.Wait()
 		first, second := s.Router().Pools()[0], s.Router().Pools()[1]
 		member := first.Backends()[0]
+		if status, _, _ := s.chat(longPrompt("held"), ""); status != 200 {
+			t.Fatalf("a request got %d", status)
+		}
+		held := first.Status(time.Now())[0].Index
 		c := reloaded(t, []string{"http://b9:8000"}, func(c *config.Config) {
 			twoPools(c)
 			c.Pools[0].Routing.Strategy, c.Pools[1].Routing.Strategy = router.Random, router.Random
@@ -151,14 +157,15 @@ func TestReloadIsTakenBack(t *testing.T) {
 			if got := p.Config().Strategy; got != router.PrefixAware {
 				t.Errorf("%s is routed by %s", p.Name(), got)
 			}
-			for _, b := range p.Backends() {
-				if up := b.State(time.Now()) == backends.Up; up != (b.ID == "b1:8000" || b.ID == "b2:8000") {
-					t.Errorf("%s: %s is %v", p.Name(), b.ID, b.State(time.Now()))
-				}
+			if all := p.Backends(); len(all) != 1 || all[0].State(time.Now()) != backends.Up {
+				t.Errorf("%s has %d backends, the first is %v", p.Name(), len(all), all[0].State(time.Now()))
 			}
 		}
-		if !slices.Contains(first.Backends(), member) {
-			t.Error("the backend of before is another one now")
+		if first.Backends()[0] != member || strings.Contains(s.log.String(), "b9:8000") {
+			t.Error("the first pool's backends were others for a while")
+		}
+		if got := first.Status(time.Now())[0].Index; got != held || got.Blocks == 0 {
+			t.Errorf("of %+v the index holds %+v", held, got)
 		}
 		if status, _, _ := s.chat("hi", ""); status != 200 {
 			t.Errorf("a request got %d", status)
