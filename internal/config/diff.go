@@ -14,9 +14,11 @@ type Change struct {
 	// Key is its path, with the elements of lists by their names:
 	// pools[chat].routing.strategy.
 	Key string
-	// From and To are the values as a file would have them; secrets are not shown. One is
-	// empty where an element of a list was added or removed.
+	// From and To are the values as a file would have them; secrets and hashes of keys are not
+	// shown. Of an element that was added to a list, or removed, nothing but its key is.
 	From, To string
+	// Added and Removed say that it is one.
+	Added, Removed bool
 	// Live says that a running router takes the change over; else it needs a restart.
 	Live bool
 }
@@ -24,10 +26,10 @@ type Change struct {
 // String returns the change in one line.
 func (c Change) String() string {
 	switch {
-	case c.From == "":
-		return c.Key + ": added: " + c.To
-	case c.To == "":
-		return c.Key + ": removed: " + c.From
+	case c.Added:
+		return c.Key + ": added"
+	case c.Removed:
+		return c.Key + ": removed"
 	}
 	return c.Key + ": " + c.From + " → " + c.To
 }
@@ -38,6 +40,10 @@ var (
 	live   = []string{"pools[].routing.", "pools[].tuning.", "pools[].backends", "log.level", "keys[]", "admin_keys", "metrics_without_key"}
 	frozen = []string{"pools[].routing.block_bytes"}
 )
+
+// hidden are the keys whose values nobody is shown: whoever has a hash may guess at its token, as
+// often as they like.
+var hidden = []string{"keys[].token_sha256", "admin_keys[].token_sha256"}
 
 // Diff returns what differs between two configurations, in the order of the keys.
 func Diff(from, to *Config) []Change {
@@ -64,7 +70,11 @@ func (d *differ) values(from, to reflect.Value, shown, key string) {
 	case from.Kind() == reflect.Slice && from.Type().Elem().Kind() == reflect.Struct:
 		d.lists(from, to, shown, key+"[]")
 	case !reflect.DeepEqual(from.Interface(), to.Interface()):
-		d.add(Change{Key: shown, From: text(from), To: text(to)}, key)
+		c := Change{Key: shown, From: text(from), To: text(to)}
+		if slices.Contains(hidden, key) {
+			c.From, c.To = redacted, redacted
+		}
+		d.add(c, key)
 	}
 }
 
@@ -76,12 +86,12 @@ func (d *differ) lists(from, to reflect.Value, shown, key string) {
 		if i := slices.IndexFunc(after, e.sameName); i >= 0 {
 			d.values(e.value, after[i].value, at, key)
 		} else {
-			d.add(Change{Key: at, From: text(e.value)}, key)
+			d.add(Change{Key: at, Removed: true}, key)
 		}
 	}
 	for _, e := range after {
 		if !slices.ContainsFunc(before, e.sameName) {
-			d.add(Change{Key: shown + "[" + e.name + "]", To: text(e.value)}, key)
+			d.add(Change{Key: shown + "[" + e.name + "]", Added: true}, key)
 		}
 	}
 }

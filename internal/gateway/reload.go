@@ -182,10 +182,15 @@ func (g *Gateway) list(pool *router.Pool, specs []backends.Spec, lists map[*rout
 func (g *Gateway) report(changes []config.Change) {
 	var waiting []string
 	for _, c := range changes {
-		if c.Live && !g.waits(c) {
-			g.logger.Info("configuration changed", slog.String("key", c.Key), slog.String("from", c.From), slog.String("to", c.To))
-		} else {
+		switch {
+		case !c.Live || g.waits(c):
 			waiting = append(waiting, c.String())
+		case c.Added:
+			g.logger.Info("configuration changed", slog.String("key", c.Key), slog.String("change", "added"))
+		case c.Removed:
+			g.logger.Info("configuration changed", slog.String("key", c.Key), slog.String("change", "removed"))
+		default:
+			g.logger.Info("configuration changed", slog.String("key", c.Key), slog.String("from", c.From), slog.String("to", c.To))
 		}
 	}
 	if len(waiting) > 0 {

@@ -72,7 +72,8 @@ func TestReload(t *testing.T) {
 		log := s.log.String()
 		for _, want := range []string{
 			`"key":"pools[default].routing.strategy","from":"PREFIX_AWARE","to":"LEAST_OUTSTANDING_REQUESTS"`,
-			`"key":"pools[default].backends[http://b1:8000]"`,
+			`"key":"pools[default].backends[http://b1:8000]","change":"removed"`,
+			`"key":"pools[default].backends[http://b3:8000]","change":"added"`,
 			`"msg":"configured anew, but set at run time: strategy reset goes back to the configuration","pool":"default","settings":["prefix_length"]`,
 			`"msg":"configuration changes that need a restart","changes":["pools[default].routing.block_bytes: 256 → 512","timeouts.connect: 3s → 7s"]`,
 		} {

@@ -457,8 +457,19 @@ func TestKeysAreReloaded(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("without any, which waits for a restart", map[string]int{"comes": 200, "": 401})
-		if log := s.log.String(); !strings.Contains(log, `"configuration changes that need a restart","changes":["keys[stays]: removed`) || strings.Contains(log, "hunter") {
-			t.Errorf("the log does not say what waits: %s", log)
+		log := s.log.String()
+		for _, line := range []string{
+			`"msg":"configuration changed","key":"keys[goes]","change":"removed"}`, `"msg":"configuration changed","key":"keys[comes]","change":"added"}`,
+			`"configuration changes that need a restart","changes":["keys[stays]: removed","keys[comes]: removed"]`,
+		} {
+			if !strings.Contains(log, line) {
+				t.Errorf("the log does not say %s", line)
+			}
+		}
+		for _, key := range []string{"stays", "goes", "comes"} {
+			if strings.Contains(log, hashOf(key)) {
+				t.Errorf("the log shows the hash of a token of %s", key)
+			}
 		}
 		s.stop()
 	})
