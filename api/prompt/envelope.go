@@ -2,7 +2,7 @@ package prompt
 
 // envelope holds the top-level values that do not need the document, as they stand in
 // the body: whatever is scalar, and the prompts of completions. Where a key stands
-// twice the last one counts, as it does for the engines.
+// twice the last one counts, and keys are matched letter by letter, as the engines do.
 type envelope struct {
 	model, stream, streamOptions       []byte
 	n, bestOf                          []byte

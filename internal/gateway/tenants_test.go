@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -245,8 +246,16 @@ func TestTokensOfAMinute(t *testing.T) {
 type storing struct {
 	engine
 
-	mu   sync.Mutex
-	seen []string
+	mu       sync.Mutex
+	seen     []string
+	previous []string // that answers went on with
+}
+
+// wentOn are the answers that others went on with.
+func (e *storing) wentOn() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.previous)
 }
 
 func (e *storing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -255,8 +264,13 @@ func (e *storing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
+	var keys map[string]any // by their exact letters, unlike the fields of a struct
+	_ = json.Unmarshal(body, &keys)
 	e.mu.Lock()
 	e.seen = append(e.seen, r.Method+" "+r.URL.Path+" "+string(body))
+	if id, ok := keys["previous_response_id"].(string); ok {
+		e.previous = append(e.previous, id)
+	}
 	e.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	io.WriteString(w, `{"id":"resp_1","object":"response","output":[],"usage":{"input_tokens":10,"output_tokens":1}}`)
@@ -311,6 +325,53 @@ func TestStoredResponsesAreTheirTenants(t *testing.T) {
 					t.Errorf("stored for %s, gone on with by %s over RPC: %v", owner.key, key, err)
 				}
 			}
+		}
+		s.stop()
+	})
+}
+
+// Engines that store answers know a key by its exact letters (the models of vLLM and SGLang are
+// pydantic's): what only looks like previous_response_id goes on with nothing there, and is let
+// through as the unknown key that it is. However that key itself is spelled, it is found.
+func TestWhatLooksLikeAPreviousResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stores := new(storing)
+		s := start(t, func(c *config.Config) {
+			c.Pools[0].Models = []config.Model{{Name: "m"}}
+			keyed(c, config.Key{Name: "a", Tenant: "t"}, config.Key{Name: "b", Tenant: "u"})
+		}, map[string]http.Handler{"b1:8000": stores})
+		synctest.Wait()
+		respond := func(key, more string) int {
+			status, _, _ := s.request(http.MethodPost, "http://"+dataAddr+"/v1/responses", `{"model":"m","input":"hi"`+more+`}`,
+				"Content-Type", "application/json", "Authorization", "Bearer "+key)
+			return status
+		}
+		if status := respond("a", ""); status != http.StatusOK {
+			t.Fatalf("stored: %d", status)
+		}
+		for _, test := range []struct {
+			more string
+			want int
+		}{
+			{`,"previous_response_id":"resp_1"`, http.StatusNotFound},
+			{`,"\u0070revious\u005fresponse_id":"resp\u005f1"`, http.StatusNotFound},
+			{`,"previous_response_id":null,"previous_response_id":"resp_1"`, http.StatusNotFound}, // the last counts
+			{`,"previous_response_id":"resp_1","Previous_Response_ID":"mine"`, http.StatusNotFound},
+			{`,"Previous_Response_ID":"resp_1"`, http.StatusOK}, // from here on it has an answer of that id itself
+			{`,"PREVIOUS_RESPONSE_ID":"resp_1"`, http.StatusOK},
+			{`,"previous_reſponse_id":"resp_1"`, http.StatusOK}, // which folds to s
+			{`,"previousResponseId":"resp_1"`, http.StatusOK},
+		} {
+			before := stores.requests()
+			if status := respond("b", test.more); status != test.want || stores.requests() > before != (test.want == http.StatusOK) {
+				t.Errorf("%s: %d, want %d; the engine was asked %d times", test.more, status, test.want, stores.requests()-before)
+			}
+		}
+		if on := stores.wentOn(); len(on) > 0 {
+			t.Errorf("the engine went on with %q", on)
+		}
+		if status := respond("a", `,"previous_response_id":"resp_1"`); status != http.StatusOK || len(stores.wentOn()) != 1 {
+			t.Errorf("its own: %d, the engine went on with %q", status, stores.wentOn())
 		}
 		s.stop()
 	})
