@@ -27,7 +27,7 @@ const (
 // Commands returns the subcommands.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		newStatus(), newHealth(), newBackends(), newExplain(), newHits(), newAdvise(), newStrategy(), newDecisions(), newIndex(),
+		newStatus(), newHealth(), newBackends(), newExplain(), newHits(), newAdvise(), newTuning(), newStrategy(), newDecisions(), newIndex(),
 	}
 }
 

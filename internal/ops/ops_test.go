@@ -32,6 +32,7 @@ type console struct {
 	t       *testing.T
 	pool    *router.Pool
 	service *rpc.Service
+	admin   *rpc.Admin
 	url     string
 	records chan feedback.Record
 }
@@ -42,7 +43,7 @@ func newConsole(t *testing.T) *console {
 	return newConsoleOf(t, router.DefaultConfig(), nil)
 }
 
-func newConsoleOf(t *testing.T, config router.Config, requests *recent.Store) *console {
+func newConsoleOf(t *testing.T, config router.Config, requests *recent.Store, change ...func(*rpc.AdminOptions)) *console {
 	t.Helper()
 	r := router.New(router.Options{Seed: 1, Epoch: time.Now()})
 	pool, err := r.AddPool(router.PoolSpec{
@@ -60,7 +61,7 @@ func newConsoleOf(t *testing.T, config router.Config, requests *recent.Store) *c
 	for _, b := range pool.Backends() {
 		r.Scraped(pool, b, feedback.EngineState{At: time.Now(), Engine: "vllm", CapacityTokens: 75_000, BlockTokens: 16})
 	}
-	admin, err := rpc.NewAdmin(rpc.AdminOptions{
+	options := rpc.AdminOptions{
 		Router:   r,
 		Requests: requests,
 		Hits: func(pool string) *v1.PoolHits {
@@ -71,19 +72,23 @@ func newConsoleOf(t *testing.T, config router.Config, requests *recent.Store) *c
 		Follow: func() (<-chan feedback.Record, func() uint64, func()) {
 			return c.records, func() uint64 { return 4 }, func() {}
 		},
-	})
+	}
+	for _, f := range change {
+		f(&options)
+	}
+	c.admin, err = rpc.NewAdmin(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	c.service.Register(mux)
-	admin.Register(mux)
+	c.admin.Register(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
 		c.service.Close()
 		server.CloseClientConnections()
 		server.Close()
-		admin.Close()
+		c.admin.Close()
 	})
 	c.url = server.URL
 	return c
@@ -139,6 +144,7 @@ func TestCommands(t *testing.T) {
 		{"hits --admin @", []string{`^POOL +HIT RATE`, `^chat +75.0 % +1000 .* 600$`}},
 		{"hits --by backend --admin @", []string{`^gpu-1:8000 +75.0 %`, `^since .* ago$`}},
 		{"hits --by cause --admin @", []string{`^ +200 +20.0 % +no reuse`, `^ +0 +0.0 % +overflow`}},
+		{"tuning --admin @", []string{`^pool chat: automatic mode is off$`, `^ +automatic: true$`}},
 		{"strategy get --admin @", []string{`^strategy +PREFIX_AWARE +configuration$`, `^prefix_length +default +`, `^w +2 +`}},
 		{"strategy set RANDOM --prefix-length 2048 --w 3 --admin @", []string{`^strategy +PREFIX_AWARE +RANDOM$`, `^prefix_length +default +2048$`, `^w +2 +3$`, `^This lasts until the router ends`}},
 		{"strategy reset --pool chat --admin @", []string{`^strategy +PREFIX_AWARE +PREFIX_AWARE$`}},
@@ -184,6 +190,7 @@ func TestMistakes(t *testing.T) {
 	for line, want := range map[string]string{
 		"status -o yaml --admin @":                         `--output: "yaml"`,
 		"hits --by day --admin @":                          `--by: "day"`,
+		"tuning --pool code --admin @":                     `there is no pool "code"`,
 		"strategy set BEST --admin @":                      `strategy: "BEST"`,
 		"strategy set A B --admin @":                       "takes one argument",
 		"strategy set --pool chat":                         "nothing is to change",
