@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmroute/warmroute/backends"
 	"github.com/warmroute/warmroute/internal/config"
+	v1 "github.com/warmroute/warmroute/proto/warmroute/v1"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -183,6 +184,33 @@ func TestReloadIsRefusedBeforeItBegins(t *testing.T) {
 		}
 		s.stop()
 	})
+}
+
+// TestReloadBesideRegistrations: a reload that changes backends and routing, and somebody who registers
+// backends meanwhile, do not wait for each other.
+func TestReloadBesideRegistrations(t *testing.T) {
+	s := start(t, nil, map[string]http.Handler{"b1:8000": &engine{}, "b2:8000": &engine{}})
+	var registering sync.WaitGroup
+	registering.Go(func() {
+		operators := s.adminClient("")
+		for i := range 200 {
+			if _, err := operators.RegisterBackend(t.Context(), &v1.RegisterBackendRequest{Url: "http://b3:8000", Weight: float64(i + 1)}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for i := range 200 {
+		urls := []string{"http://b1:8000", "http://b2:8000"}[:1+i%2]
+		if err := s.Reload(reloaded(t, urls, func(c *config.Config) { c.Pools[0].Routing.ConcurrencyThreshold = 1 + i })); err != nil {
+			t.Fatal(err)
+		}
+	}
+	registering.Wait()
+	if got := s.Router().Pools()[0].Config().ConcurrencyThreshold; got != 200 {
+		t.Errorf("the threshold is %d", got)
+	}
+	s.stop()
 }
 
 // TestReloadKeepsWhatIsKnown: a backend that stays keeps its load and its cache.
