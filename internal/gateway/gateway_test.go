@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/backends"
+	"github.com/warmroute/warmroute/feedback/tuning"
 	"github.com/warmroute/warmroute/internal/config"
 	"github.com/warmroute/warmroute/router"
 )
@@ -508,6 +509,7 @@ func TestTheManualListsTheMetricsOfAStartedServer(t *testing.T) {
 		if _, err := s.telemetry.ReadCertificates("data", time.Now); err != nil { // as a port that is encrypted does
 			t.Fatal(err)
 		}
+		s.telemetry.Stepped("default", new(tuning.Step)) // as automatic mode does
 		time.Sleep(10 * time.Second)
 		for range 2 { // a match, so that there is a calibration
 			s.chat(longPrompt("A"), `,"max_tokens":1`)
