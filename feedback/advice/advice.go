@@ -106,7 +106,7 @@ const rounds = 3
 
 func (m *making) make(ctx context.Context) error {
 	a := m.advice
-	if err := m.play(ctx, m.present); err != nil {
+	if err := m.fit(ctx); err != nil {
 		return err
 	}
 	a.Now = m.measure(m.present)

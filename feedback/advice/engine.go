@@ -31,13 +31,20 @@ const (
 	longestOverhead = 2 * time.Second
 )
 
+// step is how long a step takes that does next to nothing, in seconds, as far as requests show it: what
+// one does for a tenth of all answers at most. Where engines always have much to do it is shorter;
+// see [making.fit]. 0 is that nothing is shown.
+func (p *Pool) step(w *Window) float64 {
+	step, _ := w.quantile(.1, stepTime)
+	return step
+}
+
 // engine is the modelled engine that is like those of the pool: its size and rate as the
-// router has learned them, the rest as the requests show it. A step takes what one does for a
-// tenth of all answers at most, which is where little else is decoded, and a request what it
-// takes beside that and its prefill for a twentieth of all.
-func (p *Pool) engine(w *Window) enginesim.Config {
+// router has learned them, a step of so many seconds (0: as of any engine), the rest as the
+// requests show it. A request takes what it does beside that and its prefill for a twentieth of all.
+func (p *Pool) engine(w *Window, step float64) enginesim.Config {
 	profile := replay.ReferenceProfile(p.capacity())
-	if step, ok := w.quantile(.1, stepTime); ok {
+	if step > 0 {
 		step = min(max(step, fastestStep.Seconds()), slowestStep.Seconds())
 		scale := step / profile.StepFloor.Seconds()
 		profile.StepFloor = seconds(step)
@@ -139,5 +146,3 @@ func (w *Window) quantile(q float64, show func(*recent.Prompt) (float64, bool)) 
 	slices.Sort(all)
 	return all[min(int(q*float64(len(all))), len(all)-1)], true
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -20,7 +20,7 @@ func FuzzReadLog(f *testing.F) {
 			return
 		}
 		p := Pool{}
-		engine := p.engine(w)
+		engine := p.engine(w, p.step(w))
 		if err := engine.Validate(); err != nil {
 			t.Fatal(err)
 		}

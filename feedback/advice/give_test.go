@@ -262,18 +262,42 @@ func TestEngineIsFitted(t *testing.T) {
 	f := small()
 	w := Recent(f.remember(t), pool, 0)
 	p := f.pool()
-	got, want := p.engine(w).Profile, replay.ReferenceProfile(f.kvTokens)
+	got, want := p.engine(w, p.step(w)).Profile, replay.ReferenceProfile(f.kvTokens)
 	if math.Abs(got.StepFloor.Seconds()/want.StepFloor.Seconds()-1) > 0.1 || got.KVTokens != want.KVTokens || got.RequestOverhead > 10*time.Millisecond {
 		t.Errorf("%+v, is %+v", got, want)
 	}
 	p.PrefillRate, p.CapacityTokens = 4000, 0
-	got = p.engine(w).Profile
+	got = p.engine(w, p.step(w)).Profile
 	if rate := 1 / (got.PrefillPerToken/1e9 + got.StepFloor.Seconds()/2048); math.Abs(rate-4000) > 1 || got.KVTokens != assumedCapacity {
 		t.Errorf("a learned rate of 4000 has become %v, no capacity %d", rate, got.KVTokens)
 	}
-	nothing := p.engine(&Window{requests: &recent.Window{}}).Profile
+	nothing := p.engine(&Window{requests: &recent.Window{}}, 0).Profile
 	if err := nothing.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// How long a step takes is found where engines always prefill for somebody, too.
+func TestStepIsFitted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some replays")
+	}
+	f := fleet{asked: essays, backends: 4, kvTokens: 200_000, config: router.DefaultConfig()}
+	f.config.Strategy = router.PrefixHash
+	w, p := Recent(f.remember(t), pool, 0), f.pool()
+	m := &making{window: w, sweep: newSweep(&p, w, Options{Seed: 1, Parallel: 1}), present: world{p.Config, p.Backends}}
+	truth := replay.ReferenceProfile(f.kvTokens).StepFloor.Seconds()
+	if before := m.engine.Profile.StepFloor.Seconds(); before < 1.2*truth {
+		t.Errorf("a step is seen to take %.4f s, and takes %.4f s: there is nothing to find", before, truth)
+	}
+	if err := m.fit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := m.engine.Profile.StepFloor.Seconds(); math.Abs(after/truth-1) > 0.1 {
+		t.Errorf("a step is found to take %.4f s, and takes %.4f s", after, truth)
+	}
+	if want, _ := w.quantile(.5, stepTime); math.Abs(m.find(m.present).tokenTime/want-1) > 2*fitted {
+		t.Errorf("a token takes %.4f s, and %.4f s in the model", want, m.find(m.present).tokenTime)
 	}
 }
 

@@ -41,8 +41,9 @@ const (
 // outcome is a replay with what it takes to compare it with others.
 type outcome struct {
 	Measure
-	busiest int // most requests in flight on a backend
-	parts   [parts]part
+	busiest   int     // most requests in flight on a backend
+	tokenTime float64 // of answers; see the function
+	parts     [parts]part
 }
 
 // part is a part of the time.
@@ -53,7 +54,7 @@ type part struct {
 
 // take makes an outcome of a result, of which the time from..to counts.
 func take(r *replay.Result, from, to time.Duration) *outcome {
-	o := &outcome{busiest: r.Busiest}
+	o := &outcome{busiest: r.Busiest, tokenTime: tokenTime(r.Window(from, to).Samples)}
 	for i := range o.parts {
 		o.parts[i].ttft = make([]int32, buckets)
 	}

@@ -33,12 +33,13 @@ type sweep struct {
 	mu       sync.Mutex
 	outcomes map[world]*outcome
 	drawn    map[*outcome]drawn
+	through  int // replays
 	wanted   int // replays that are sure to be wanted
 }
 
 func newSweep(p *Pool, w *Window, o Options) *sweep {
 	s := &sweep{
-		pool: p, engine: p.engine(w), perToken: p.bytesPerToken(w), longest: w.longest(), options: o,
+		pool: p, engine: p.engine(w, p.step(w)), perToken: p.bytesPerToken(w), longest: w.longest(), options: o,
 		drawing: newDrawing(o.Seed), outcomes: make(map[world]*outcome), drawn: make(map[*outcome]drawn),
 	}
 	s.from, s.to = w.counts()
@@ -114,7 +115,7 @@ func (s *sweep) tell(more int) {
 	defer s.mu.Unlock()
 	s.wanted += more
 	if s.options.Progress != nil {
-		s.options.Progress(len(s.outcomes), s.wanted)
+		s.options.Progress(s.through, s.wanted)
 	}
 }
 
@@ -153,7 +154,16 @@ func (s *sweep) one(ctx context.Context, w world) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.outcomes[w], s.drawn[o] = o, all
+	s.through++
 	return nil
+}
+
+// forget lets go of what came of worlds of other engines.
+func (s *sweep) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.outcomes)
+	clear(s.drawn)
 }
 
 // change compares two worlds that were played.

@@ -206,7 +206,7 @@ func (fl *flight) finish(at time.Duration) {
 	}
 	fl.node.witness(fl, func() { fl.complete(o) })
 	if fl.decision != nil {
-		fl.fleet.result.Answered++
+		fl.fleet.result.answered(fl, at-fl.at)
 	}
 	fl.end(at, true)
 }

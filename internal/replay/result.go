@@ -62,6 +62,9 @@ type Result struct {
 type Sample struct {
 	// At is when it arrived; TTFT is 0 where no token came.
 	At, TTFT time.Duration
+	// Lasted is until the end of its answer, of Output tokens; both are 0 where that broke off.
+	Lasted time.Duration
+	Output int
 	// Backend is where it went.
 	Backend int
 	// Prompt, Cached and Expected are tokens: of the prompt, found in the engine's cache
@@ -93,6 +96,13 @@ func newResult(c Config) Result {
 		Hopeless: make(map[int]bool),
 		Silent:   make(map[int]bool),
 	}
+}
+
+// answered notes the end of an answer in full.
+func (r *Result) answered(fl *flight, lasted time.Duration) {
+	r.Answered++
+	s := &r.Samples[fl.sample]
+	s.Lasted, s.Output = lasted, fl.ask.OutputTokens
 }
 
 // believed is what the router expected to be cached, in tokens of this prompt: the match
