@@ -8,6 +8,7 @@ import { glance } from "./glance.js";
 import { indexHealth } from "./index-health.js";
 import { routing } from "./routing.js";
 import { tokens } from "./tokens.js";
+import { tuning } from "./tuning.js";
 
 const lookEvery = 1000; // milliseconds
 const historyEvery = 5000;
@@ -22,6 +23,7 @@ let history = [];
 let locked = false;
 
 const panels = {
+  tuning: tuning($("tuning-body"), $("tuning-state")),
   glance: glance($("glance")), fleet: fleet($("fleet-body")), tokens: tokens($("tokens-body"), $("tokens-note")),
   routing: routing($("routing-body"), () => look()), index: indexHealth($("index-body")),
 };
