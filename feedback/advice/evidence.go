@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmroute/warmroute/feedback"
@@ -57,14 +58,15 @@ func (w *Window) evidence() Evidence {
 	return e
 }
 
-// tooLittle says why the requests prove nothing; empty when they may.
+// tooLittle says what the requests lack to prove anything: their number, the time in which they
+// came, or both; empty when they may.
 func (e *Evidence) tooLittle() string {
-	period := e.To.Sub(e.From)
-	switch {
-	case e.Counted < minCounted:
-		return fmt.Sprintf("%d requests count, and fewer than %d prove nothing: the first fifth of the time only warms caches", e.Counted, minCounted)
-	case period < minPeriod:
-		return fmt.Sprintf("the requests came within %v, and less than %v proves nothing", period.Round(time.Second), minPeriod)
+	var lacks []string
+	if e.Counted < minCounted {
+		lacks = append(lacks, fmt.Sprintf("%d requests count, and fewer than %d prove nothing: the first fifth of the time only warms caches", e.Counted, minCounted))
 	}
-	return ""
+	if period := e.To.Sub(e.From); e.Requests > 0 && period < minPeriod {
+		lacks = append(lacks, fmt.Sprintf("the requests came within %v, and less than %v proves nothing", period.Round(time.Second), minPeriod))
+	}
+	return strings.Join(lacks, "; ")
 }

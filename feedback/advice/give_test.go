@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -162,23 +163,27 @@ func TestTooLittle(t *testing.T) {
 		}})
 	}
 	p := small().pool()
+	const (
+		number = " requests count, and fewer than 300 prove nothing: the first fifth of the time only warms caches"
+		period = "the requests came within %v, and less than 2m0s proves nothing"
+	)
 	for name, c := range map[string]struct {
 		store *recent.Store
 		says  string
 	}{
-		"nothing":      {recent.New(recent.MinBytes), "0 requests count"},
-		"few":          {steady(300, time.Second), "fewer than 300 prove nothing"},
-		"at one time":  {steady(1000, 0), "proves nothing"},
-		"short":        {steady(1000, 100*time.Millisecond), "the requests came within 1m40s, and less than 2m0s proves nothing"},
-		"two worlds":   {half, ""},
-		"enough":       {steady(1000, time.Second), ""},
-		"another pool": {recent.New(recent.MinBytes), "0 requests count"},
+		"nothing":       {recent.New(recent.MinBytes), "0" + number},
+		"few":           {steady(300, time.Second), "240" + number},
+		"at one time":   {steady(1000, 0), fmt.Sprintf(period, "0s")},
+		"short":         {steady(1000, 100*time.Millisecond), fmt.Sprintf(period, "1m40s")},
+		"few and short": {steady(100, time.Second), "80" + number + "; " + fmt.Sprintf(period, "1m39s")},
+		"two worlds":    {half, ""},
+		"enough":        {steady(1000, time.Second), ""},
 	} {
 		a, err := Give(t.Context(), p, Recent(c.store, pool, 0), Options{Knobs: []Knob{}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (a.TooLittle == "") != (c.says == "") || !strings.Contains(a.TooLittle, c.says) {
+		if a.TooLittle != c.says {
 			t.Errorf("%s: %q, want %q", name, a.TooLittle, c.says)
 		}
 		if a.TooLittle != "" && (len(a.Curves) > 0 || a.Advised != p.Config) {

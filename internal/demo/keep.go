@@ -10,6 +10,7 @@ import (
 func stay(ctx context.Context, w io.Writer, f *fleet) error {
 	_, err := fmt.Fprintf(w, `
 The fleet is still running, with warm caches. The dashboard: %[2]s/
+Its router goes by the clock, not by simulated time: before it advises, it wants requests of two minutes.
 Try, and end it with Ctrl-C:
 
   curl -sN %[1]s/v1/chat/completions -i -H 'Content-Type: application/json' -d '{"model": "%[3]s", "stream": true, "max_tokens": 20, "messages": [{"role": "user", "content": "Say something."}]}'
