@@ -1,7 +1,7 @@
 // What the pool's own traffic says its settings should be.
 import { axis, Chart, color, markers } from "./chart.js";
 import { attr, el, say } from "./dom.js";
-import { amount, count, exact, parseDuration, percent, points, seconds, settingText } from "./format.js";
+import { clock, count, exact, parseDuration, percent, points, seconds, sentence, settingText } from "./format.js";
 import { call } from "./rpc.js";
 import { difference, jsonName } from "./settings.js";
 
@@ -26,7 +26,7 @@ function curve(of) {
     scales: { x: { time: false, distr: 3, log: 2, range: [values[0], values.at(-1)] }, y: { range: (u, low, high) => [Math.max(0, Math.min(low, 1) - 0.05), Math.min(1, high + 0.05)] }, s: { range: (u, low, high) => [0, high * 1.15 || 1] } },
     axes: [
       axis({ size: 30, splits: () => ticks, filter: (u, splits) => splits, values: (u, splits) => splits.map((v) => (v >= 1024 && v % 1024 === 0 ? (v >= 1048576 ? "1M" : `${v / 1024}k`) : String(v))) }),
-      axis({ size: 48, values: (u, all) => all.map((v) => `${Math.round(100 * v)} %`) }),
+      axis({ size: 52, values: (u, all) => all.map((v) => `${Number((100 * v).toFixed(1))} %`) }),
       axis({ scale: "s", side: 1, size: 52, grid: { show: false }, values: (u, all) => all.map((v) => seconds(v)) }),
     ],
     series: [{}, { stroke: color("--delivered"), width: 2.5, points: { show: true, size: 6, fill: color("--delivered") } },
@@ -41,7 +41,7 @@ function curve(of) {
   }));
   const shown = of.points.filter((p) => Number(p.value) > 0);
   chart.set([shown.map((p) => Number(p.value)), shown.map((p) => measure(p.measure).hitRate), shown.map((p) => measure(p.measure).p90)]);
-  chart.label(`Chart of ${of.setting}: hit rate from ${percent(measure(of.points[0].measure).hitRate)} at ${of.points[0].value} to ${percent(measure(of.points.at(-1).measure).hitRate)} at ${of.points.at(-1).value}. The table below has every value.`);
+  chart.label(`Chart of ${of.setting}: hit rate from ${percent(measure(of.points[0].measure).hitRate)} at ${of.points[0].value} to ${percent(measure(of.points.at(-1).measure).hitRate)} at ${of.points.at(-1).value}; now ${of.present}${of.verdict === "set" ? `, advised ${of.advised}` : ""}. The table below has every value.`);
   return chart;
 }
 
@@ -68,9 +68,54 @@ function effect(change) {
   return `Expected: hit rate ${interval(change.hitRate, points)} points, P90 TTFT ${interval(change.ttftP90, relative)}.`;
 }
 
+// setter is a button that sets a change, with what came of it below. apply sets; left says what
+// there is still to set.
+function setter(text, properties, change, apply, left) {
+  const outcome = el("p", { class: "result", role: "status" });
+  const tell = (text, quality) => {
+    attr(outcome, "data-outcome", quality);
+    say(outcome, text);
+  };
+  let setting = false;
+  const button = el("button", { type: "button", text, ...properties, onclick: async () => {
+    if (setting) return;
+    if (left(change).length === 0) {
+      tell("There is nothing to set: the pool is routed like that.");
+      return;
+    }
+    setting = true;
+    tell("Setting …");
+    const came = await apply(change);
+    setting = false;
+    tell(came.text, came.good ? "good" : "bad");
+  } });
+  return {
+    node: el("div", { class: "setter" }, button, outcome),
+    // refresh keeps the button where it is, so that whoever is on it stays there.
+    refresh() {
+      const done = left(change).length === 0;
+      if (!done && button.textContent !== text) tell(""); // it was taken back
+      attr(button, "aria-disabled", done ? "true" : null);
+      say(button, done ? "Applied" : text);
+    },
+  };
+}
+
+// lacking says why there is no advice.
+function lacking(a) {
+  const { from, to, requests } = a.evidence ?? {};
+  const remembered = count(requests) === 0 ? "No request is remembered yet."
+    : `Remembered: ${exact(count(requests))} requests, in ${seconds((Date.parse(to) - Date.parse(from)) / 1000)} of the router’s clock.`;
+  return el("div", { class: "empty" }, el("p", { class: "empty-title", text: "Too little to go by yet" }),
+    el("p", { text: sentence(a.tooLittle) }), el("p", { text: remembered }));
+}
+
 // advice is the panel. apply sets what is advised.
 export function advice(apply) {
   let pool = "";
+  let routed = null; // how the pool is, now
+  let given = null; // what is shown
+  let setters = [];
   let asking = null;
   let plots = [];
   const ask = el("button", { type: "button", class: "primary", id: "ask-advice", text: "Work out advice", onclick: () => start() });
@@ -103,7 +148,7 @@ export function advice(apply) {
         if (asking !== mine) return;
         if (!answer.progress) {
           show(answer.advice);
-          end();
+          end(`Worked out at ${clock(Date.parse(answer.advice.made))}.`);
           say(ask, "Work it out again");
           return;
         }
@@ -123,20 +168,36 @@ export function advice(apply) {
 
   function clear() {
     plots.forEach((p) => p.remove());
-    plots = [];
+    plots = setters = [];
+    given = null;
     body.replaceChildren();
+  }
+
+  const left = (change) => difference(routed, change);
+  const toSet = (text, properties, change) => {
+    setters = [...setters, setter(text, properties, change, apply, left)];
+    return setters.at(-1).node;
+  };
+  const otherwise = el("p", { class: "otherwise" });
+
+  // refresh holds what was advised against how the pool is routed by now.
+  function refresh() {
+    if (!given) return;
+    for (const s of setters) s.refresh();
+    const followed = Object.entries(given.change ?? {}).filter(([name, value]) => String(routed[name]) === String(value));
+    const others = difference({ ...given.present, ...Object.fromEntries(followed) }, routed);
+    say(otherwise, others.length > 0 ? `Since this was worked out, the pool was set otherwise: ${others.join(", ")}. Work it out again.` : "");
   }
 
   function show(a) {
     clear();
-    const e = a.evidence ?? {};
-    const from = Date.parse(e.from);
-    const to = Date.parse(e.to);
-    const rests = from && to ? `It rests on ${exact(count(e.requests))} requests of ${seconds((to - from) / 1000)}, of which ${exact(count(e.counted))} count.` : "";
     if (a.tooLittle) {
-      body.append(el("div", { class: "empty" }, el("p", { class: "empty-title", text: "Too little to go by" }), el("p", { text: `${a.tooLittle}` }), el("p", { text: rests })));
+      body.append(lacking(a));
       return;
     }
+    given = a;
+    const e = a.evidence ?? {};
+    const rests = `It rests on ${exact(count(e.requests))} requests of ${seconds((Date.parse(e.to) - Date.parse(e.from)) / 1000)}, of which ${exact(count(e.counted))} count.`;
     const now = measure(a.now);
     const then = measure(a.then);
     const change = a.change && Object.keys(a.change).length > 0 ? a.change : null;
@@ -145,7 +206,7 @@ export function advice(apply) {
       el("p", { class: "verdict-title", text: change ? `Set ${differences.join(", ")}` : "The pool is well routed: nothing better is proven." }),
       el("p", { text: change ? `In replay: hit rate ${percent(now.hitRate)} → ${percent(then.hitRate)}, P90 TTFT ${seconds(now.p90)} → ${seconds(then.p90)}. ${effect(a.expected)}` : `In replay: hit rate ${percent(now.hitRate)}, P90 TTFT ${seconds(now.p90)}, overflow ${percent(now.overflow)}.` }),
       el("p", { class: "help", text: `${rests} Engines reported a hit rate of ${e.hitRate === undefined ? "–" : percent(e.hitRate)} and the measured P90 was ${seconds(parseDuration(e.ttftP90))}.` }),
-      change ? el("button", { type: "button", class: "primary", id: "apply-advice", text: "Apply advice", onclick: () => apply(change) }) : null));
+      otherwise, change ? toSet("Apply advice", { class: "primary", id: "apply-advice" }, change) : null));
     const curves = a.curves ?? [];
     const row = el("div", { class: "twice" });
     body.append(row);
@@ -157,17 +218,22 @@ export function advice(apply) {
         el("figcaption", {}, el("strong", { text: c.setting }), el("span", { class: "badge", dataset: { verdict: c.verdict }, text: verdicts[c.verdict] ?? c.verdict })),
         el("p", { class: "values" }, "now ", el("data", { value: c.present, text: settingText(c.setting, c.present) }), set ? ", advised " : null, set ? el("data", { class: "advised-value", value: c.advised, text: settingText(c.setting, c.advised) }) : null),
         el("ul", { class: "key" }, el("li", {}, el("span", { class: "swatch", "data-color": "delivered", "aria-hidden": "true" }), "hit rate (left)"), el("li", {}, el("span", { class: "swatch", "data-color": "captured", "aria-hidden": "true" }), "P90 TTFT (right)")),
-        chart.node, c.reason ? el("p", { class: "help", text: c.reason }) : null, set ? el("p", { class: "help", text: effect(c.change) }) : null,
-        set ? el("button", { type: "button", dataset: { apply: c.setting }, text: `Apply ${settingText(c.setting, c.advised)}`, onclick: () => apply({ [jsonName(c.setting)]: Number(c.advised) }) }) : null));
+        chart.node, c.reason ? el("p", { class: "help", text: sentence(c.reason) }) : null, set ? el("p", { class: "help", text: effect(c.change) }) : null,
+        set ? toSet(`Apply ${settingText(c.setting, c.advised)}`, { dataset: { apply: c.setting } }, { [jsonName(c.setting)]: Number(c.advised) }) : null));
     }
     body.append(...curves.filter((c) => (c.points ?? []).length > 0).map(sheet));
     if ((a.cautions ?? []).length > 0) body.append(el("h4", { text: "What would make it wrong" }), el("ul", { class: "cautions" }, ...a.cautions.map((text) => el("li", { text }))));
+    refresh();
   }
 
   return {
     node,
-    render(name) {
-      if (name === pool) return;
+    render(name, config) {
+      routed = config;
+      if (name === pool) {
+        refresh();
+        return;
+      }
       pool = name;
       end();
       clear();

@@ -1,7 +1,7 @@
 // The page: what is asked, how often, and who shows it.
 import { attr, el, say } from "./dom.js";
-import { clock, count, hitsOf, parseDuration } from "./format.js";
-import { call, hasKey, setKey } from "./rpc.js";
+import { clock, count, hitsOf, parseDuration, sentence } from "./format.js";
+import { call, hasKey, sendable, setKey } from "./rpc.js";
 import { decisions } from "./decisions.js";
 import { fleet } from "./fleet.js";
 import { glance } from "./glance.js";
@@ -25,7 +25,7 @@ let locked = false;
 const panels = {
   tuning: tuning($("tuning-body"), $("tuning-state")),
   glance: glance($("glance")), fleet: fleet($("fleet-body")), tokens: tokens($("tokens-body"), $("tokens-note")),
-  routing: routing($("routing-body"), () => look()), index: indexHealth($("index-body")),
+  routing: routing($("routing-body"), () => look(), (err) => trouble(err)), index: indexHealth($("index-body")),
 };
 const live = decisions($("decisions-body"), $("decisions-tools"), (err) => trouble(err));
 
@@ -55,30 +55,47 @@ function trouble(err) {
   banner(`${err.message} ${lastSeen > 0 ? `What is shown is from ${clock(lastSeen)}.` : "Nothing has been heard of it yet."} This page goes on trying.`);
 }
 
+// lock asks for a key. Answers to what was asked before may follow, with nothing to say.
 function lock(error) {
   link("lost", "locked");
   banner("");
-  say($("lock-error"), error);
+  if (error || !locked) say($("lock-error"), sentence(error));
   if (locked) return;
   locked = true;
   setKey("");
   live.stop();
   $("lock").hidden = false;
-  $("panels").hidden = true;
+  $("panels").hidden = $("forget").hidden = true;
   $("lock-key").focus();
 }
 
+function refuse(text) {
+  say($("lock-error"), sentence(text));
+  $("lock-key").select();
+}
+
+// The page begins anew, and what it showed is gone with the key.
+$("forget").addEventListener("click", () => {
+  setKey("");
+  location.reload();
+});
+
 $("lock-form").addEventListener("submit", async (e) => {
   e.preventDefault();
-  setKey($("lock-key").value.trim());
+  const typed = $("lock-key").value.trim();
+  if (!sendable(typed)) {
+    refuse("That is no key: one has no spaces, and letters without accents only.");
+    return;
+  }
+  setKey(typed, false);
   try {
     await call("GetRoutingConfig");
   } catch (err) {
     setKey("");
-    say($("lock-error"), err.message);
-    $("lock-key").select();
+    refuse(err.message);
     return;
   }
+  setKey(typed);
   $("lock-key").value = "";
   locked = false;
   $("lock").hidden = true;
@@ -125,6 +142,20 @@ function sharingOf(s) {
   };
 }
 
+// heard says that all is well with the router, or what is not.
+function heard({ backends, sharing }) {
+  lastSeen = Date.now();
+  live.start(pool);
+  banner("");
+  $("forget").hidden = !hasKey();
+  $("panels").classList.remove("stale");
+  if (!backends.some((b) => b.state === "up")) link("degraded", "no backend is up");
+  else if (sharing && sharing.state !== "fresh") link("degraded", "not shared");
+  else link("live", "live");
+  attr($("link"), "title", `last heard ${clock(lastSeen)}`);
+  document.body.dataset.loaded = "yes";
+}
+
 let looking = false;
 let again = false;
 
@@ -153,15 +184,7 @@ async function look() {
       lastHistory = performance.now();
       panels.tokens.history(history);
     }
-    lastSeen = Date.now();
-    live.start(pool);
-    banner("");
-    $("panels").classList.remove("stale");
-    if (!all.backends.some((b) => b.state === "up")) link("degraded", "no backend is up");
-    else if (all.sharing && all.sharing.state !== "fresh") link("degraded", "not shared");
-    else link("live", "live");
-    attr($("link"), "title", `last heard ${clock(lastSeen)}`);
-    document.body.dataset.loaded = "yes";
+    if (!locked) heard(all);
   } catch (err) {
     trouble(err.code ? err : { code: "unknown", message: String(err.message ?? err) });
   }

@@ -59,6 +59,9 @@ export function settingText(name, value) {
   return String(value);
 }
 
+// sentence is what the router says in words, as a sentence of its own.
+export const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
+
 // hitsOf reads the counts of protobuf's JSON.
 export function hitsOf(h = {}) {
   return {

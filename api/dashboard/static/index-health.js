@@ -7,8 +7,12 @@ const columns = ["Backend", "Blocks", "Evicted", "Horizon"];
 const meanings = {
   fresh: "What this router writes comes back to it: routers know what the others know.",
   cut: "The other routers are not heard now. Each goes on with what it knows; nothing waits for Redis.",
-  alone: "Redis has not been heard yet. This router works on its own.",
+  alone: "Redis is not heard now. This router works on its own; nothing waits for Redis.",
+  unheard: "Redis has not been heard yet. This router works on its own.",
 };
+
+// heard reports whether Redis has answered at all: its clock was compared then.
+const heard = (sharing) => sharing.clockOffset !== null;
 
 function row(first) {
   const blocks = meter();
@@ -48,9 +52,9 @@ export function indexHealth(root) {
       say(note, bytes ? `A block is ${bytes} bytes of prompt. ${exact(backends.reduce((n, b) => n + b.blocks, 0))} are held in all.` : "");
       say(state, sharing ? sharing.state : "not used");
       attr(state, "data-state", sharing ? { fresh: "up", cut: "ejected", alone: "cooling" }[sharing.state] : null);
-      say(meaning, sharing ? meanings[sharing.state] ?? "" : "This router keeps its index to itself. Where several routers serve one fleet, name a Redis in the configuration (redis) and they share it.");
+      say(meaning, sharing ? meanings[sharing.state === "alone" && !heard(sharing) ? "unheard" : sharing.state] ?? "" : "This router keeps its index to itself. Where several routers serve one fleet, name a Redis in the configuration (redis) and they share it.");
       keyed(facts, sharing ? [
-        ["Other routers heard", exact(sharing.peers)], ["Breaker", sharing.breaker], ["Last heard itself", `${seconds(sharing.syncAge)} ago`],
+        ["Other routers heard", exact(sharing.peers)], ["Breaker", sharing.breaker], ["Last heard itself", heard(sharing) ? `${seconds(sharing.syncAge)} ago` : "not yet"],
         ["Stream lag", seconds(sharing.lag)], ["Clock offset", sharing.clockOffset === null ? "–" : `${Math.round(1000 * sharing.clockOffset)} ms`],
         ["Waiting to be written", exact(sharing.queued)], ["Published", exact(sharing.published)],
         ["Dropped", `${exact(sharing.dropped)} (${percent(sharing.dropped, sharing.published)})`], ["Received", exact(sharing.received)],

@@ -16,12 +16,16 @@ export class CallError extends Error {
   }
 }
 
-// setKey keeps the key for this tab; an empty one forgets it.
-export function setKey(value) {
+// setKey shows a key from now on; an empty one forgets it. It is kept for this tab where keep
+// says so, which is once the router has taken it.
+export function setKey(value, keep = true) {
   key = value;
-  if (value) sessionStorage.setItem(keyName, value);
+  if (value && keep) sessionStorage.setItem(keyName, value);
   else sessionStorage.removeItem(keyName);
 }
+
+// sendable reports whether a text can be a key: a header carries no other.
+export const sendable = (text) => /^[\x21-\x7e]+$/.test(text);
 
 export const hasKey = () => key !== "";
 

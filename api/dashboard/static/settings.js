@@ -22,8 +22,9 @@ export function difference(before, after) {
     .map((f) => `${f.name} ${settingText(f.name, before[f.json] ?? 0)} → ${settingText(f.name, after[f.json])}`);
 }
 
-// settings is the form. changed is called when something has been set.
-export function settings(changed) {
+// settings is the form. changed is called when something has been set, refused with the error
+// where the router wants another key first.
+export function settings(changed, refused) {
   let pool = "";
   let present = null;
   let undo = null;
@@ -40,8 +41,8 @@ export function settings(changed) {
   const result = el("p", { class: "result", role: "status" });
   const apply = el("button", { type: "submit", class: "primary", id: "apply", text: "Apply" });
   const discard = el("button", { type: "button", text: "Discard", onclick: () => { rows.forEach((r) => { r.input.value = present[r.json]; }); refresh(); } });
-  const back = el("button", { type: "button", text: "Undo", hidden: true, onclick: () => set(undo.config, undo.pool) });
-  const reset = el("button", { type: "button", text: "Back to the configuration", onclick: () => set(null, pool) });
+  const back = el("button", { type: "button", text: "Undo", hidden: true, onclick: () => change(undo.config, undo.pool) });
+  const reset = el("button", { type: "button", text: "Back to the configuration", onclick: () => change(null, pool) });
   const form = el("form", { id: "settings", novalidate: true, onsubmit: (e) => { e.preventDefault(); submit(); } },
     el("h3", { text: "Settings" }), ...rows.map((r) => r.node), pending, el("div", { class: "buttons" }, apply, discard, reset, back), result);
 
@@ -63,30 +64,42 @@ export function settings(changed) {
       wrong.input.focus();
       return;
     }
-    set(Object.fromEntries(all.map((r) => [r.json, r.name === "strategy" ? r.input.value : Number(r.input.value)])), pool);
+    change(Object.fromEntries(all.map((r) => [r.json, r.name === "strategy" ? r.input.value : Number(r.input.value)])), pool);
   }
 
-  // set changes settings of a pool; without any it goes back to the configuration.
-  async function set(config, of) {
+  // change sets, and says at the form what came of it.
+  async function change(config, of) {
     apply.disabled = true;
     attr(result, "data-outcome", null);
     say(result, "Setting …");
-    try {
-      const answer = await call("SetRoutingConfig", config ? { pool: of, config } : { pool: of, reset: true });
-      if (of !== pool) return;
-      const what = difference(answer.before, answer.config);
-      take(answer.config);
-      rows.forEach((r) => { r.input.value = present[r.json]; });
-      undo = what.length > 0 ? { pool: of, config: Object.fromEntries(fields.filter((f) => String(answer.before[f.json] ?? 0) !== String(answer.config[f.json] ?? 0)).map((f) => [f.json, answer.before[f.json] ?? 0])) } : null;
-      back.hidden = undo === null;
-      attr(result, "data-outcome", "good");
-      say(result, what.length === 0 ? "Nothing had to be changed." : `Set: ${what.join(", ")}. ${answer.shared ? "All routers that share Redis follow." : "It lasts until this router ends; put it into the configuration to keep it."}`);
-      changed();
-    } catch (err) {
-      attr(result, "data-outcome", "bad");
-      say(result, `Not set: ${err.message}`);
-    }
+    const outcome = await set(config, of);
+    if (of !== pool) return;
+    attr(result, "data-outcome", outcome.good ? "good" : "bad");
+    say(result, outcome.text);
     refresh();
+  }
+
+  // set changes settings of a pool; without any it goes back to the configuration. What came of
+  // it is good or not, with words. What is being edited and was not set stays as it is.
+  async function set(config, of) {
+    let answer;
+    try {
+      answer = await call("SetRoutingConfig", config ? { pool: of, config } : { pool: of, reset: true });
+    } catch (err) {
+      if (err.code === "unauthenticated") refused(err);
+      return { good: false, text: `Not set: ${err.message}` };
+    }
+    const what = difference(answer.before, answer.config);
+    if (of === pool) {
+      const stay = config ? edited().filter((r) => config[r.json] === undefined) : [];
+      take(answer.config);
+      for (const r of rows) if (!stay.includes(r)) r.input.value = present[r.json];
+      if (what.length > 0) undo = { pool: of, config: Object.fromEntries(fields.filter((f) => String(answer.before[f.json] ?? 0) !== String(answer.config[f.json] ?? 0)).map((f) => [f.json, answer.before[f.json] ?? 0])) };
+      back.hidden = undo === null;
+      refresh();
+    }
+    changed();
+    return { good: true, text: what.length === 0 ? "Nothing had to be changed." : `Set: ${what.join(", ")}. ${answer.shared ? "All routers that share Redis follow." : "It lasts until this router ends; put it into the configuration to keep it."}` };
   }
 
   function take(config) {
@@ -100,6 +113,7 @@ export function settings(changed) {
       const untouched = present === null || name !== pool ? rows : rows.filter((r) => !edited().includes(r));
       if (name !== pool) {
         say(result, "");
+        undo = null;
         back.hidden = true;
       }
       pool = name;

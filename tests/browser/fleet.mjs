@@ -1,61 +1,24 @@
-// Drives the dashboard of a running fleet in a browser: node run.mjs FLEET, where FLEET is what
-// browser_test.go says of it, in JSON. Each check is a line of JSON on stdout.
-import { mkdirSync } from "node:fs";
-import { chromium } from "playwright-core";
+// A fleet at work, and what becomes of it.
+import { ask, browser, check, metrics, pause, screens, shot, want, world as fleet } from "./checks.mjs";
 import { Load } from "./load.mjs";
 import { Page } from "./page.mjs";
 import { below } from "./prefix.mjs";
 
-const fleet = JSON.parse(process.argv[2]);
-mkdirSync(fleet.shots, { recursive: true });
-const shot = (name) => `${fleet.shots}/${name}.png`;
-
-// check runs one check and prints what came of it.
-async function check(name, f) {
-  const began = Date.now();
-  let error = "";
-  let note = "";
-  try {
-    note = (await f()) ?? "";
-  } catch (err) {
-    error = String(err.stack ?? err);
-  }
-  console.log(JSON.stringify({ name, error, note: String(note), seconds: (Date.now() - began) / 1000 }));
-}
-
-function want(condition, text) {
-  if (!condition) throw new Error(text);
-}
-
-async function admin(method, request = {}) {
-  const response = await fetch(`${fleet.admin}/warmroute.v1.AdminService/${method}`, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request),
-  });
-  return response.json();
-}
-
-// metrics are the samples of the router, by name and labels.
-async function metrics() {
-  const text = await (await fetch(`${fleet.admin}/metrics`)).text();
-  return new Map(text.split("\n").filter((l) => l && !l.startsWith("#")).map((l) => [l.slice(0, l.lastIndexOf(" ")), Number(l.slice(l.lastIndexOf(" ") + 1))]));
-}
-
-const browser = await chromium.launch({ executablePath: fleet.chromium, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+const admin = (method, request) => ask(fleet.admin, method, request);
 const load = new Load(fleet.data, fleet.model, 24);
 const number = (selector) => page.tab.locator(selector).getAttribute("value").then(Number);
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 let page;
 
 await check("empty states", async () => {
   const nobody = await Page.open(browser, fleet.empty);
   await nobody.until("a pool without backends says so", () => document.querySelector("#fleet-body .empty:not([hidden])")?.textContent.includes("no backends"));
-  want((await nobody.audit()).length === 0, (await nobody.audit()).join("\n"));
+  await nobody.accessible("without backends");
   await nobody.shot(shot("empty-light"));
   want(nobody.errors.length === 0, nobody.errors.join("\n"));
   await nobody.close();
   page = await Page.open(browser, fleet.admin);
   await page.until("without traffic it says so", () => document.querySelector("#tokens-body .empty:not([hidden])") && document.querySelector("#decisions-body .empty:not([hidden])"));
-  want((await page.audit()).length === 0, (await page.audit()).join("\n"));
+  await page.accessible("without traffic");
 });
 
 await check("weight", async () => {
@@ -68,7 +31,7 @@ load.start();
 
 await check("live", async () => {
   await page.until("the fleet works", () => Number(document.querySelector("#account tbody data")?.value) > 500000, null, 60000);
-  await page.until("each backend has its row", (n) => document.querySelectorAll("#fleet-body tbody tr").length === n, fleet.engines.length);
+  await page.until("each backend has its row", (n) => document.querySelectorAll("#fleet-body tbody tr").length === n, fleet.doubles.length);
   await page.until("decisions come by themselves", () => document.querySelectorAll("#decisions-body tbody").length >= 20);
   await page.until("charts are drawn", () => document.querySelectorAll("#tokens-body canvas").length === 2);
 });
@@ -76,7 +39,7 @@ await check("live", async () => {
 await check("values match the metrics", async () => {
   await load.stop();
   await page.tab.selectOption("#window", "0");
-  const m = await metrics();
+  const m = await metrics(fleet.admin);
   const of = (name) => m.get(`warmroute_${name}{pool="default"}`);
   const lost = (cause) => m.get(`warmroute_undelivered_tokens_total{cause="${cause}",pool="default"}`);
   const value = (id, i) => `#${id} tbody tr:nth-child(${i}) data`;
@@ -89,11 +52,15 @@ await check("values match the metrics", async () => {
   await page.until("the page has caught up", ([s, v]) => Number(document.querySelector(s).value) === v, expected[3]);
   for (const [selector, v] of expected) want((await number(selector)) === v, `${selector}: the page says ${await number(selector)}, /metrics ${v}`);
   want(Math.abs((await number("#glance .lead data")) - of("delivered_cached_tokens_total") / of("reported_prompt_tokens_total")) < 1e-9, "the hit rate is another");
-  for (const e of fleet.engines) {
+  for (const e of fleet.doubles) {
     const labels = `{backend="${e.id}",pool="default"}`;
     const row = `tr[data-backend="${e.id}"]`;
-    const pairs = [["In flight", m.get(`warmroute_backend_in_flight${labels}`)], ["KV in use", m.get(`warmroute_backend_engine_kv_usage_ratio${labels}`)]];
-    for (const [column, v] of pairs) want((await number(`${row} [data-column="${column}"] data`)) === v, `${e.id}: ${column}: the page says ${await number(`${row} [data-column="${column}"] data`)}, /metrics ${v}`);
+    for (const [column, name] of [["In flight", "in_flight"], ["KV in use", "engine_kv_usage_ratio"]]) {
+      await page.until(`${e.id}: ${column} is that of /metrics`, async ([admin, selector, sample]) => { // which moves until the engine was scraped again
+        const line = (await (await fetch(`${admin}/metrics`)).text()).split("\n").find((l) => l.startsWith(sample));
+        return document.querySelector(selector).value === line.slice(sample.length + 1);
+      }, [fleet.admin, `${row} [data-column="${column}"] data`, `warmroute_backend_${name}${labels}`]);
+    }
     const predicted = m.get(`warmroute_backend_predicted_cached_tokens_total${labels}`) / m.get(`warmroute_backend_prompt_tokens_total${labels}`);
     want(Math.abs((await number(`${row} .pair-line:nth-child(1) data`)) - predicted) < 1e-9, `${e.id}: predicted`);
     const blocks = m.get(`warmroute_backend_index_blocks${labels}`);
@@ -104,7 +71,7 @@ await check("values match the metrics", async () => {
   return `${of("prompt_tokens_total")} prompt tokens, hit rate ${(of("delivered_cached_tokens_total") / of("reported_prompt_tokens_total")).toFixed(3)}`;
 });
 
-const again = new Load(fleet.data, fleet.model, 24);
+const again = new Load(fleet.data, fleet.model, 8);
 again.start();
 
 await check("a decision shows why", async () => {
@@ -117,7 +84,7 @@ await check("a decision shows why", async () => {
   await page.tab.keyboard.press("Enter");
   const text = await page.until("it opens", (id) => document.getElementById(`decision-${id}`)?.hidden === false && document.getElementById(`decision-${id}`).innerText, id);
   want(text.includes("chosen") && /holds \d+ of \d+ blocks/.test(text), text);
-  want((await page.tab.locator(`#decision-${id} .candidates tbody tr`).count()) === fleet.engines.length, "not all candidates are there");
+  want((await page.tab.locator(`#decision-${id} .candidates tbody tr`).count()) === fleet.doubles.length, "not all candidates are there");
   await pause(1200);
   want(await toggle.isVisible(), "it went away while it was read");
   await page.tab.getByRole("button", { name: "Resume" }).click();
@@ -154,22 +121,18 @@ await check("hostile names are text", async () => {
 });
 
 await check("screens", async () => {
-  const notes = [];
-  for (const [name, options] of Object.entries({ "wide-light": {}, "wide-dark": { dark: true }, "narrow-light": { width: 390, height: 844 }, "narrow-dark": { width: 390, height: 844, dark: true } })) {
-    const one = await Page.open(browser, fleet.admin, options);
-    await one.until("decisions", () => document.querySelectorAll("#decisions-body tbody").length > 5);
-    await pause(1500);
-    const overflow = await one.tab.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    want(overflow <= 0, `${name}: ${overflow} pixels too wide`);
-    await one.tab.locator("#decisions-body .toggle").nth(1).click();
-    const wrong = await one.audit();
-    want(wrong.length === 0, `${name}: ${wrong.join("\n")}`);
+  const one = await Page.open(browser, fleet.admin);
+  await one.until("decisions", () => document.querySelectorAll("#decisions-body tbody").length > 5);
+  await pause(1500);
+  await one.tab.locator("#decisions-body .toggle").nth(1).click();
+  for (const [name, screen] of Object.entries(screens)) {
+    await one.show(screen);
+    want((await one.tooWide()) <= 0, `${name}: ${await one.tooWide()} pixels too wide`);
+    await one.accessible(name);
     await one.shot(shot(name));
-    want(one.errors.length === 0 && one.foreign.length === 0, `${name}: ${one.errors.concat(one.foreign).join("\n")}`);
-    notes.push(name);
-    await one.close();
   }
-  return notes.join(", ");
+  want(one.errors.length === 0 && one.foreign.length === 0, one.errors.concat(one.foreign).join("\n"));
+  await one.close();
 });
 
 await check("keyboard", async () => {
@@ -206,7 +169,7 @@ await check("a router that is gone", async () => {
 });
 
 await check("a dead backend shows within 2 s", async () => {
-  const victim = fleet.engines.at(-1);
+  const victim = fleet.doubles.at(-1);
   const began = Date.now();
   process.kill(victim.pid, "SIGKILL");
   await page.until("it is not up any more", (id) => document.querySelector(`tr[data-backend="${id}"] .state`)?.dataset.state !== "up", victim.id, 2000);
