@@ -15,7 +15,7 @@ type Delivered struct {
 	HitRate, Error float64
 	// P90 is that of the time to first token of streams; 0 where there were none.
 	P90 time.Duration
-	// Unserved is the part of all requests for which no backend had room, or could serve, 0..1.
+	// Unserved is the part of all requests for which no backend had room, or could serve in time, 0..1.
 	Unserved float64
 }
 
@@ -40,7 +40,7 @@ type part struct {
 func (p *part) add(r *feedback.Record) {
 	p.requests++
 	switch r.Result {
-	case feedback.Saturated, feedback.NoBackend:
+	case feedback.Saturated, feedback.NoBackend, feedback.Timeout:
 		p.unserved++
 		return
 	case feedback.Success:
@@ -121,12 +121,9 @@ type meter struct {
 // restart begins anew after a change: what was before is of another kind.
 func (m *meter) restart(now time.Time) { m.current, m.since, m.n, m.alike = part{}, now, 0, 0 }
 
-// close ends the current part where it is due, and reports whether it did.
+// close ends the current part where it has lasted so long, and reports whether it did.
 func (m *meter) close(now time.Time, length time.Duration) bool {
-	if m.since.IsZero() {
-		m.since = now
-	}
-	if m.current.answers < minAnswers || now.Sub(m.since) < length {
+	if now.Sub(m.since) < length {
 		return false
 	}
 	copy(m.closed[1:], m.closed[:]) // some 15 kB, every few minutes

@@ -80,6 +80,9 @@ type Step struct {
 // of is a configuration's value of the step's setting, as it is in force.
 func (s *Step) of(c router.Config) int { return value(c, s.Setting) }
 
+// way is where it goes.
+func (s *Step) way() way { return way{s.Setting, s.To > s.From} }
+
 func value(c router.Config, setting Setting) int {
 	if setting == PrefixLength {
 		return c.HashLength()
@@ -95,6 +98,12 @@ func with(c router.Config, setting Setting, v int) router.Config {
 		c.ConcurrencyThreshold = v
 	}
 	return c
+}
+
+// same reports whether two configurations route alike: prefix_length may be written as it is by default.
+func same(a, b router.Config) bool {
+	a.PrefixLength, b.PrefixLength = a.HashLength(), b.HashLength()
+	return a == b
 }
 
 // A step is shared with other routers as one line: fate, setting, from, to, whether it goes back,

@@ -35,12 +35,14 @@ type Tuner struct {
 	steps    []Step // the latest last
 	own      bool   // the latest was made here
 	asking   bool
+	stale    bool     // what is asked for is of no use any more
 	advice   *advised // which waits to be followed
 	words    string   // why there was nothing to do when that was last found out
 	askAt    time.Time
 	since    time.Time // when traffic became what it is
 	another  bool      // it did so a moment ago
-	rests    map[Setting]resting
+	rests    map[way]resting
+	fell     *Delivered // what was delivered before a step that was just taken back
 	doing    string
 }
 
@@ -50,14 +52,20 @@ type advised struct {
 	all []Proposal
 }
 
-// resting says until when nothing is tried of a setting, and how often that was so in a row.
+// way is where a step goes: a setting, up or down.
+type way struct {
+	setting Setting
+	up      bool
+}
+
+// resting says until when nothing is tried of a way, and how often that was so in a row.
 type resting struct {
 	until time.Time
 	times int
 }
 
 // New returns a tuner of a pool that has made no step.
-func New(r Rules) *Tuner { return &Tuner{rules: r, rests: make(map[Setting]resting)} }
+func New(r Rules) *Tuner { return &Tuner{rules: r, rests: make(map[way]resting)} }
 
 // Add takes in a request of the pool that has ended.
 func (t *Tuner) Add(r *feedback.Record) {
@@ -97,23 +105,32 @@ func (t *Tuner) Status() Status {
 func (t *Tuner) Advised(now time.Time, of router.Config, all []Proposal, nothing string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.asking, t.advice = false, &advised{of, all}
-	if nothing != "" {
-		t.advice = nil
+	stale := t.stale
+	t.asking, t.stale, t.advice = false, false, nil
+	switch {
+	case stale:
+	case nothing == "":
+		t.advice = &advised{of, all}
+	default:
 		t.askAt = now.Add(rest * t.rules.Observation)
 		t.words = nothing
 	}
 }
 
+// drop has advice of before forgotten: what is there, and what is being made.
+func (t *Tuner) drop() { t.advice, t.stale = nil, t.asking }
+
 // Adopt takes in the latest step of another router.
 func (t *Tuner) Adopt(s *Step) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last := t.last(); last != nil && !s.At.After(last.At) {
-		if s.At.Equal(last.At) && last.Fate == Watched {
-			last.Fate = s.Fate
+	for i := range t.steps { // clocks differ: which came first they do not say
+		if known := &t.steps[i]; known.At.Equal(s.At) {
+			if known.Fate == Watched {
+				known.Fate = s.Fate
+			}
+			return
 		}
-		return
 	}
 	adopted := *s
 	adopted.Why = "made by another router"
@@ -129,12 +146,16 @@ func (t *Tuner) Look(now time.Time, present router.Config, may bool) Move {
 	if m, changed := t.notice(now, present, may); changed {
 		return m
 	}
-	closed := t.meter.close(now, t.rules.part())
 	last := t.last()
 	watching := last != nil && last.Fate == Watched
 	if watching && last.of(present) != last.To { // its maker was about to set it, and has not
 		watching = false
 	}
+	enough := t.meter.current.answers
+	if watching { // where nobody is served, that is an answer too
+		enough += t.meter.current.unserved
+	}
+	closed := enough >= minAnswers && t.meter.close(now, t.rules.part())
 	switch {
 	case !may && !(watching && t.own):
 		t.doing = "another router acts"
@@ -145,8 +166,8 @@ func (t *Tuner) Look(now time.Time, present router.Config, may bool) Move {
 		t.doing = fmt.Sprintf("watching what comes of %s %d: part %d of %d", last.Setting, last.To, min(t.meter.n+1, parts), parts)
 		return Move{}
 	case closed:
-		t.compare(now)
-		if m, back := t.guard(now, present); back {
+		another := t.compare(now)
+		if m, back := t.guard(now, present, another); back {
 			return m
 		}
 	}
@@ -155,21 +176,26 @@ func (t *Tuner) Look(now time.Time, present router.Config, may bool) Move {
 
 // notice begins anew where somebody has changed how the pool is routed.
 func (t *Tuner) notice(now time.Time, present router.Config, may bool) (Move, bool) {
-	if t.known && present == t.expected {
+	if t.known && same(present, t.expected) {
+		t.expected = present
 		return Move{}, false
 	}
-	first := !t.known
+	first, was := !t.known, t.expected
 	t.expected, t.known = present, true
 	t.meter.restart(now)
-	t.advice = nil
+	t.drop()
+	t.fell = nil
 	if first {
 		return Move{}, false
 	}
 	last := t.last()
-	if last == nil || last.of(present) == last.To && last.Fate == Watched && !t.own {
+	if last != nil && last.Fate == Watched && !t.own && same(present, with(was, last.Setting, last.To)) {
 		return Move{}, false // another router's step
 	}
-	t.askAt = now.Add(rest * t.rules.Observation)
+	t.askAt, t.words = now.Add(rest*t.rules.Observation), ""
+	if last == nil {
+		return Move{}, false
+	}
 	if last.Fate != Watched || !may && !t.own {
 		return Move{}, false
 	}
@@ -185,36 +211,45 @@ func (t *Tuner) judge(now time.Time, s *Step, present router.Config) Move {
 		return Move{}
 	}
 	s.After = t.meter.last(min(n-1, settled), 0)
-	bad := harm(t.base(), s.After, n < parts)
+	before := t.base()
+	bad := harm(before, s.After, n < parts)
 	switch {
 	case bad == "" && n < parts:
 		return Move{}
 	case bad == "":
 		s.Fate = Kept
-		delete(t.rests, s.Setting)
+		delete(t.rests, s.way())
 		t.askAt = now
 		t.meter.n, t.meter.alike = min(n, settled), min(n, settled) // what was watched is what the next step begins from
 		return Move{Step: t.copyOf(s)}
 	}
 	s.Fate = TakenBack
 	s.Why += "; taken back: " + bad
-	t.retire(now, s.Setting)
+	t.retire(now, s.way())
 	m := t.set(now, s, present, s.From)
 	if different(s.Before, s.After) { // perhaps that is why
 		t.since, t.another = s.At, true
 	}
+	t.fell = &before
 	return m
 }
 
-// compare notes that traffic has become another one, once two parts say so.
-func (t *Tuner) compare(now time.Time) {
-	before := min(t.meter.alike-fresh, settled)
-	if before < fresh || !different(t.meter.last(before, fresh), t.meter.last(fresh, 0)) {
-		return
+// compare notes that traffic has become another one, once two parts say so, and returns what was
+// delivered before; nil where it has not.
+func (t *Tuner) compare(now time.Time) *Delivered {
+	alike := min(t.meter.alike-fresh, settled)
+	if alike < fresh {
+		return nil
+	}
+	before := t.meter.last(alike, fresh)
+	if !different(before, t.meter.last(fresh, 0)) {
+		return nil
 	}
 	t.since, t.another = now.Add(-fresh*t.rules.part()), true
 	t.meter.alike = fresh
 	t.askAt = now
+	t.drop()
+	return &before
 }
 
 // different reports whether what is delivered is of another traffic than before.
@@ -251,12 +286,12 @@ func harm(before, after Delivered, sooner bool) string {
 		strict, errors = certain, certain*before.with(after)
 	}
 	switch {
-	case before.HitRate-after.HitRate > fallOfHits+errors:
+	case after.Unserved-before.Unserved > strict*riseOfUnserved:
+		return fmt.Sprintf("%.1f %% of the requests were not served, and %.1f %% before", 100*after.Unserved, 100*before.Unserved)
+	case after.Answers >= minAnswers && before.HitRate-after.HitRate > fallOfHits+errors:
 		return fmt.Sprintf("the hit rate fell from %.1f %% to %.1f %%", 100*before.HitRate, 100*after.HitRate)
 	case before.P90 > 0 && float64(after.P90) > float64(before.P90)*(1+strict*riseOfP90)+float64(leastRise):
 		return fmt.Sprintf("the P90 of the time to first token rose from %v to %v", brief(before.P90), brief(after.P90))
-	case after.Unserved-before.Unserved > strict*riseOfUnserved:
-		return fmt.Sprintf("%.1f %% of the requests were not served, and %.1f %% before", 100*after.Unserved, 100*before.Unserved)
 	}
 	return ""
 }
@@ -272,33 +307,51 @@ func brief(d time.Duration) time.Duration {
 }
 
 // guard takes back what was kept where the hit rate falls, unless it was raised by that itself.
-func (t *Tuner) guard(now time.Time, present router.Config) (Move, bool) {
-	if t.meter.n < 2*settled+1 {
+// Another is what was delivered before traffic became another one just now, nil where it has not.
+func (t *Tuner) guard(now time.Time, present router.Config, another *Delivered) (Move, bool) {
+	before, after, margin := t.fall(another)
+	if before.HitRate-after.HitRate <= fallOfHits+margin*before.with(after) {
 		return Move{}, false
 	}
 	first := t.suspect(present)
 	if first == nil {
 		return Move{}, false
 	}
-	before, after := t.meter.last(settled, settled+1), t.meter.last(settled, 0)
-	if before.HitRate-after.HitRate <= fallOfHits+certain*before.with(after) {
-		return Move{}, false
-	}
-	last := t.last()
 	back := Step{
-		Setting: first.Setting, From: last.of(present), To: first.From, Back: true, At: now, Fate: Watched, Before: t.meter.last(2, 0),
+		Setting: first.Setting, From: first.of(present), To: first.From, Back: true, At: moment(now), Fate: Watched, Before: t.meter.last(fresh, 0),
 		Why: fmt.Sprintf("the hit rate fell from %.1f %% to %.1f %%, and %s %d was kept when requests were others",
-			100*before.HitRate, 100*after.HitRate, first.Setting, last.To),
+			100*before.HitRate, 100*after.HitRate, first.Setting, first.of(present)),
 	}
-	for i := range t.steps {
-		if s := &t.steps[i]; !s.At.Before(first.At) && s.Fate == Kept {
+	for i := len(t.steps) - 1; ; i-- {
+		s := &t.steps[i]
+		if s.Fate == Kept {
 			s.Fate = TakenBack
 		}
+		if s == first {
+			break
+		}
 	}
-	t.retire(now, first.Setting)
+	t.retire(now, way{first.Setting, back.From > back.To})
 	t.push(back)
 	t.own = true
 	return t.set(now, &back, present, back.To), true
+}
+
+// fall is between what there may be a fall of the hit rate: two traffics, what was delivered before a
+// step that was just taken back and without it, or two times that follow each other. It is one beyond
+// so many standard errors; as with a step, at the end of an observation none are asked for.
+func (t *Tuner) fall(another *Delivered) (before, after Delivered, errors float64) {
+	switch n := t.meter.n; {
+	case another != nil:
+		return *another, t.meter.last(fresh, 0), certain
+	case t.fell != nil && n >= fresh && n < parts:
+		return *t.fell, t.meter.last(n-1, 0), certain
+	case t.fell != nil && n == parts:
+		return *t.fell, t.meter.last(settled, 0), 0
+	case n > 2*settled:
+		return t.meter.last(settled, settled+1), t.meter.last(settled, 0), certain
+	}
+	return before, after, 0
 }
 
 // suspect is the first of the latest steps of one setting that were kept one after the other and
@@ -307,6 +360,9 @@ func (t *Tuner) suspect(present router.Config) *Step {
 	var first *Step
 	for i := len(t.steps) - 1; i >= 0; i-- {
 		s := &t.steps[i]
+		if s.Fate == TakenBack {
+			continue
+		}
 		if s.Fate != Kept || s.Back || s.After.HitRate-s.Before.HitRate > fallOfHits {
 			break
 		}
@@ -326,10 +382,9 @@ func (t *Tuner) proceed(now time.Time, present router.Config) Move {
 	if t.advice != nil {
 		a := t.advice
 		t.advice = nil
-		if a.of == present {
+		if same(a.of, present) && t.meter.alike > 0 {
 			return t.follow(now, present, a.all)
 		}
-		t.askAt = now
 	}
 	switch {
 	case t.asking:
@@ -361,7 +416,8 @@ func (t *Tuner) follow(now time.Time, present router.Config, all []Proposal) Mov
 	var best *Proposal
 	for i := range all {
 		p := &all[i]
-		if p.worthwhile() && p.To != value(present, p.Setting) && !now.Before(t.rests[p.Setting].until) && (best == nil || p.gain() > best.gain()) {
+		from := value(present, p.Setting)
+		if p.worthwhile() && p.To != from && !now.Before(t.rests[way{p.Setting, p.To > from}].until) && (best == nil || p.gain() > best.gain()) {
 			best = p
 		}
 	}
@@ -369,7 +425,7 @@ func (t *Tuner) follow(now time.Time, present router.Config, all []Proposal) Mov
 		t.askAt, t.words = now.Add(rest*t.rules.Observation), "nothing is worth a step"
 		return Move{}
 	}
-	s := Step{Setting: best.Setting, At: now, Fate: Watched, Before: t.meter.last(min(t.meter.alike, settled), 0)}
+	s := Step{Setting: best.Setting, At: moment(now), Fate: Watched, Before: t.meter.last(min(t.meter.alike, settled), 0)}
 	t.another, t.words = false, ""
 	s.From = s.of(present)
 	s.To = toward(s.From, best.To)
@@ -386,18 +442,23 @@ func toward(from, to int) int { return min(max(to, (from+stepFactor-1)/stepFacto
 func (t *Tuner) set(now time.Time, s *Step, present router.Config, v int) Move {
 	t.expected = with(present, s.Setting, v)
 	t.meter.restart(now)
+	t.drop()
+	t.fell = nil
 	t.doing = fmt.Sprintf("%s was set to %d", s.Setting, v)
 	return Move{Step: t.copyOf(s), Config: t.expected, Set: true}
 }
 
-// retire lets a setting rest, for longer each time.
-func (t *Tuner) retire(now time.Time, setting Setting) {
-	r := t.rests[setting]
+// retire lets a way rest, for longer each time.
+func (t *Tuner) retire(now time.Time, w way) {
+	r := t.rests[w]
 	r.until = now.Add(rest * t.rules.Observation << r.times)
 	r.times = min(r.times+1, mostRests)
-	t.rests[setting] = r
+	t.rests[w] = r
 	t.askAt = now
 }
+
+// moment is a time as it is shared, by which others know a step again.
+func moment(now time.Time) time.Time { return time.UnixMilli(now.UnixMilli()) }
 
 // push remembers a step.
 func (t *Tuner) push(s Step) {

@@ -28,6 +28,7 @@ type drive struct {
 	// delivers says what engines deliver, advises what is advised.
 	delivers func(since time.Duration, c router.Config) Delivered
 	advises  func(since time.Duration, c router.Config) []Proposal
+	slow     bool // advice takes for ever
 	told     []Step
 	asked    []time.Duration
 	below    time.Duration // how long the hit rate has lately been lower than without the tuner
@@ -73,7 +74,9 @@ func (d *drive) look() {
 	m := d.tuner.Look(d.now, d.config, d.may)
 	if m.Ask {
 		d.asked = append(d.asked, d.now.Sub(begin))
-		d.tuner.Advised(d.now, d.config, d.advises(d.now.Sub(begin), d.config), "")
+		if !d.slow {
+			d.tuner.Advised(d.now, d.config, d.advises(d.now.Sub(begin), d.config), "")
+		}
 	}
 	if m.Step != nil {
 		d.told = append(d.told, *m.Step)
@@ -299,6 +302,93 @@ func TestSomebodyElse(t *testing.T) {
 	}
 }
 
+// Who does so before anything was done is right too.
+func TestSomebodyElseFirst(t *testing.T) {
+	d := newDrive(t, steady, wants(PrefixLength, 30_000))
+	d.pass(5 * time.Minute)
+	d.config.PrefixLength = 1024
+	d.pass(rest*observation - time.Minute)
+	if d.config.PrefixLength != 1024 {
+		t.Errorf("it was changed to %d", d.config.PrefixLength)
+	}
+	d.pass(observation)
+	if d.config.PrefixLength != 4096 {
+		t.Errorf("for ever %d", d.config.PrefixLength)
+	}
+}
+
+// Advice that was being made when somebody changed how the pool is routed is not followed, whichever
+// routing it is on.
+func TestLateAdvice(t *testing.T) {
+	for _, changed := range []bool{false, true} {
+		d := newDrive(t, steady, wants(PrefixLength, 30_000))
+		d.config.PrefixLength, d.slow = 1024, true
+		d.pass(11 * time.Minute)
+		of := d.config
+		d.config.W = 3
+		d.pass(time.Second)
+		if changed {
+			of = d.config
+		}
+		d.tuner.Advised(d.now, of, wants(PrefixLength, 30_000)(0, of), "")
+		d.slow = false
+		d.pass(rest*observation - time.Minute)
+		if len(d.asked) != 1 || len(d.told) > 0 {
+			t.Errorf("changed %v: asked at %v, told %+v", changed, d.asked, d.told)
+		}
+		d.pass(observation)
+		if len(d.told) != 1 || d.told[0].Before.Answers == 0 {
+			t.Errorf("changed %v: then told %+v", changed, d.told)
+		}
+	}
+}
+
+// Traffic changes while the second or third step of some is watched, which was right before: all
+// are taken back, whether or not advice says so.
+func TestTrafficChangesWhileWatched(t *testing.T) {
+	for _, advised := range []bool{true, false} {
+		for at := 18 * time.Minute; at < 60*time.Minute; at += 3 * time.Minute {
+			d := newDrive(t, func(since time.Duration, c router.Config) Delivered {
+				if since > at && c.HashLength() < router.MaxPrefixLength {
+					return Delivered{HitRate: .4, P90: time.Second}
+				}
+				return Delivered{HitRate: .6, P90: time.Second}
+			}, nil)
+			d.advises = func(since time.Duration, c router.Config) []Proposal {
+				switch {
+				case since < at:
+					return wants(PrefixLength, 16_384)(since, c)
+				case advised:
+					return wants(PrefixLength, router.MaxPrefixLength)(since, c)
+				}
+				return nil
+			}
+			d.pass(at + 3*observation)
+			if d.longest > observation || d.config.HashLength() != router.MaxPrefixLength {
+				t.Errorf("after %v, advised %v: the hit rate was lower for %v, at the end %d", at, advised, d.longest, d.config.HashLength())
+			}
+		}
+	}
+}
+
+// A step that has nobody served any more is taken back, although no answer says anything of it.
+func TestNobodyIsServed(t *testing.T) {
+	d := newDrive(t, func(_ time.Duration, c router.Config) Delivered {
+		if c.ConcurrencyThreshold < router.DefaultConfig().ConcurrencyThreshold {
+			return Delivered{Unserved: 1}
+		}
+		return Delivered{HitRate: .5, P90: time.Second}
+	}, wants(ConcurrencyThreshold, 8))
+	d.pass(10*time.Minute + 10*time.Second)
+	if d.config.ConcurrencyThreshold != 32 {
+		t.Fatalf("nothing was set: %d", d.config.ConcurrencyThreshold)
+	}
+	d.pass(observation)
+	if last := d.told[len(d.told)-1]; d.config.ConcurrencyThreshold != 128 || !strings.Contains(last.Why, "taken back: 100.0 % of the requests were not served") {
+		t.Errorf("%d: %+v", d.config.ConcurrencyThreshold, last)
+	}
+}
+
 // Without reports of cached tokens, and with too few answers, nothing is done.
 func TestNothingKnown(t *testing.T) {
 	d := newDrive(t, steady, wants(PrefixLength, 30_000))
@@ -349,6 +439,40 @@ func TestTwoRouters(t *testing.T) {
 	b.tuner.Adopt(step)
 	if steps := b.tuner.Status().Steps; steps[0].Fate != TakenBack || len(steps) != 1 {
 		t.Errorf("%+v", steps)
+	}
+}
+
+// What another router has made of a step that was made here is known, to the fraction of a second
+// that is shared; and a step of one whose clock is behind is a later one all the same.
+func TestOthersTakeBack(t *testing.T) {
+	a := newDrive(t, steady, wants(ConcurrencyThreshold, 8))
+	a.now = a.now.Add(123_456_789)
+	a.pass(10*time.Minute + 5*time.Second)
+	other, err := ParseStep(a.told[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Fate = TakenBack
+	a.tuner.Adopt(other)
+	a.config.ConcurrencyThreshold = other.From
+	a.may = false
+	a.pass(time.Second)
+	if steps := a.tuner.Status().Steps; len(a.told) != 1 || len(steps) != 1 || steps[0].Fate != TakenBack {
+		t.Errorf("told %+v: %+v", a.told, steps)
+	}
+	behind := &Step{Setting: PrefixLength, From: 4096, To: 1024, At: begin, Fate: Watched}
+	a.tuner.Adopt(behind)
+	if steps := a.tuner.Status().Steps; len(steps) != 2 || steps[0].To != 1024 {
+		t.Errorf("%+v", steps)
+	}
+}
+
+// Every request comes by.
+func TestAddDoesNotAllocate(t *testing.T) {
+	tuner := New(Rules{observation})
+	r := &feedback.Record{Streamed: true, TTFT: time.Second, Usage: feedback.Usage{Prompt: 10, HasPrompt: true, HasCached: true}}
+	if n := testing.AllocsPerRun(100, func() { tuner.Add(r) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
