@@ -100,12 +100,13 @@ func (a *Admin) Tune(ctx context.Context) error {
 
 // tune does what is to be done about a pool now.
 func (a *Admin) tune(p *router.Pool, t *tuned) {
-	m := t.Look(time.Now(), p.Config(), a.options.Leads())
+	present := p.Config()
+	m := t.Look(time.Now(), present, a.options.Leads())
 	if m.Ask {
 		a.advisor.background(func() { a.advise(p, t, m.Since) })
 	}
 	if m.Step != nil {
-		a.step(p, m)
+		a.step(p, present, m)
 	}
 }
 
@@ -122,14 +123,20 @@ func (a *Admin) advise(p *router.Pool, t *tuned, since time.Time) {
 	t.Advised(time.Now(), given.Present, given.Proposals(), given.TooLittle)
 }
 
-// step sets what automatic mode sets, and tells everybody.
-func (a *Admin) step(p *router.Pool, m tuning.Move) {
+// step sets what automatic mode sets where the pool is routed as it was looked at, and tells everybody.
+func (a *Admin) step(p *router.Pool, present router.Config, m tuning.Move) {
 	change := map[string]string{tuningSetting: m.Step.String()}
 	attrs := []slog.Attr{slog.String("pool", p.Name()), slog.String("by", "automatic mode")}
 	a.mu.Lock()
+	if p.Config() != present { // somebody was quicker, which the tuner sees at its next look
+		m.Set = false
+	}
 	if m.Set {
 		setting := string(m.Step.Setting)
 		change[setting] = valuesOf(routing(m.Config))[setting]
+		if asConfigured(m, a.configured[p.Name()]) {
+			change[setting] = "" // as the configuration says, also when that says something else
+		}
 		before, after := a.route(p, joined(a.settings.Settings(p.Name()), change))
 		attrs = append(attrs, differences(before, after)...)
 	}
@@ -142,6 +149,16 @@ func (a *Admin) step(p *router.Pool, m tuning.Move) {
 	}
 	a.audit(context.Background(), what, attrs...)
 	a.options.Stepped(p.Name(), m.Step)
+}
+
+// asConfigured reports whether what a move sets is what is configured.
+func asConfigured(m tuning.Move, configured router.Config) bool {
+	c := m.Config
+	if m.Step.Setting == tuning.PrefixLength {
+		c.PrefixLength = configured.PrefixLength
+		return c.HashLength() == m.Config.HashLength()
+	}
+	return configured.ConcurrencyThreshold == c.ConcurrencyThreshold
 }
 
 // adoptStep takes in the latest step of another router.

@@ -73,6 +73,9 @@ func TestAutomaticMode(t *testing.T) {
 		if c := o.pool.Config(); c.PrefixLength != 1024 {
 			t.Errorf("it was not taken back: %d", c.PrefixLength)
 		}
+		if set := o.shared.Settings("pool"); set["prefix_length"] != "" {
+			t.Errorf("it is set, and not as configured: %v", set)
+		}
 		if s := o.tuning().GetSteps()[0]; s.GetFate() != "taken_back" || s.GetAfter().GetHitRate() != .1 || !strings.Contains(s.GetWhy(), "taken back: the hit rate fell from 30.0 % to 10.0 %") {
 			t.Errorf("%v", s)
 		}
