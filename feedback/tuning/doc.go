@@ -8,7 +8,8 @@
 // # The rules
 //
 // Time is counted in parts, each a sixth of [Rules.Observation], or longer where fewer than
-// [minAnswers] answers say how many tokens were cached.
+// [minAnswers] answers say how many tokens were cached; while a step is watched, requests that go
+// unserved say as much.
 //
 // A step moves one setting towards what is advised of it, by a factor of [stepFactor] at most.
 // What is delivered before it, over five parts, is compared with what is delivered after it, the
@@ -20,9 +21,12 @@
 //
 // A step that was kept and had not itself raised the hit rate by as much is taken back, together
 // with the steps before it that went the same way, when the hit rate falls by 2 points later: the
-// traffic is another one now. That is watched in the same way, and undone where it makes things
+// traffic is another one now. So they are when it stays down after the step that came next was taken
+// back. That is watched in the same way, and undone where it makes things
 // worse still.
 //
-// What was taken back is not tried again for four observations, then for eight, sixteen, ...
-// Somebody who changes how the pool is routed is right: the tuner waits for four observations.
+// What was taken back is not tried again for four observations, then for eight, sixteen, ...: no
+// step of the same setting goes the same way; one that goes the other way may.
+// Somebody who changes how the pool is routed is right: the tuner waits for four
+// observations, and follows no advice from before.
 package tuning

@@ -28,7 +28,7 @@ type lead struct {
 }
 
 // SeekLead says whether this router is there to lead: one of those that are does, from now on or
-// once the one that did is gone for [leadFor] at most.
+// once the one that did is gone for [leadFor] and [leadEvery] at most.
 func (x *Index) SeekLead(wanted bool) { x.lead.wanted.Store(wanted) }
 
 // Leads reports whether this router leads: no other one does at the same time.
