@@ -219,7 +219,7 @@ func TestShapeChanges(t *testing.T) {
 		first, second func() workload.Source
 		start         func(*router.Config)
 	}{
-		"hot, then long":   {hot, long, func(c *router.Config) { c.Strategy, c.ConcurrencyThreshold = router.PrefixHash, 1024 }},
+		"hot, then long":           {hot, long, func(c *router.Config) { c.Strategy, c.ConcurrencyThreshold = router.PrefixHash, 1024 }},
 		"behind a head, then long": {plain, long, func(c *router.Config) { c.PrefixLength = 1024 }},
 	} {
 		t.Run(name, func(t *testing.T) {

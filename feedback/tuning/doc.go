@@ -16,7 +16,8 @@
 // part right after it left out, in which caches move. The step is taken back once the hit rate is
 // more than 2 points lower, the P90 of the time to first token a quarter and 20 ms longer, or a
 // hundredth more of the requests go unserved: as soon as that is certain, and at the end of the
-// observation in any case. So no step costs more than that for longer than one observation.
+// observation in any case. So no step costs more than that for longer than one observation, or for
+// as long as it takes until six times [minAnswers] answers have come.
 // Otherwise it is kept, and the next one follows.
 //
 // A step that was kept and had not itself raised the hit rate by as much is taken back, together

@@ -87,15 +87,13 @@ type Status struct {
 	Steps []Step
 	// Doing says in words what is being waited for.
 	Doing string
-	// Delivered is what came of the last part.
-	Delivered Delivered
 }
 
 // Status returns what was done, and what is being done.
 func (t *Tuner) Status() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Status{Steps: slices.Clone(t.steps), Doing: t.doing, Delivered: t.meter.last(1, 0)}
+	s := Status{Steps: slices.Clone(t.steps), Doing: t.doing}
 	slices.Reverse(s.Steps)
 	return s
 }

@@ -31,7 +31,8 @@ type lead struct {
 // once the one that did is gone for [leadFor] and [leadEvery] at most.
 func (x *Index) SeekLead(wanted bool) { x.lead.wanted.Store(wanted) }
 
-// Leads reports whether this router leads: no other one does at the same time.
+// Leads reports whether this router leads. No other one does at the same time, but for [leadEvery] after
+// Redis was emptied, or another server has taken its place that did not have the lock yet.
 func (x *Index) Leads() bool { return x.config.Now().UnixNano() < x.lead.until.Load() }
 
 // seekLead takes the lock, keeps it, or gives it up.
