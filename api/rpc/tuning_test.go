@@ -52,7 +52,7 @@ func TestAutomaticMode(t *testing.T) {
 		if got := o.tuning(); got.GetAutomatic() || got.GetPool() != "pool" || got.GetObservation() != nil || len(got.GetSteps()) != 0 {
 			t.Errorf("by default: %v", got)
 		}
-		rules := tuning.Rules{Observation: 6 * time.Minute}
+		rules := tuning.Rules{Observation: 7 * time.Minute}
 		o.admin.Automatic("pool", &rules)
 		o.tuned(4*time.Minute, func(int) float64 { return .3 })
 		if got := o.tuning(); !got.GetAutomatic() || !got.GetLeads() || got.GetObservation().AsDuration() != rules.Observation || !strings.Contains(got.GetDoing(), "observing") {

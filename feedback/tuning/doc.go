@@ -7,7 +7,7 @@
 //
 // # The rules
 //
-// Time is counted in parts, each a sixth of [Rules.Observation], or longer where fewer than
+// Time is counted in parts, each a seventh of [Rules.Observation], or longer where fewer than
 // [minAnswers] answers say how many tokens were cached; while a step is watched, requests that go
 // unserved say as much.
 //

@@ -13,7 +13,7 @@ const (
 )
 
 const (
-	// parts is how many parts an observation has, and settled how many of them are compared:
+	// parts is how many parts are observed, and settled how many of them are compared:
 	// the first one after a change shows how caches move.
 	parts   = 6
 	settled = parts - 1
@@ -67,5 +67,6 @@ func (r Rules) Validate() error {
 	return nil
 }
 
-// part is how long a part is.
-func (r Rules) part() time.Duration { return r.Observation / parts }
+// part is how long a part is, at least. All parts together are shorter than the observation: a change
+// begins within a part, and what is not seen in the first ones shows in those after it.
+func (r Rules) part() time.Duration { return r.Observation / (parts + 1) }

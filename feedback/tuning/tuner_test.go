@@ -35,7 +35,7 @@ type drive struct {
 	longest  time.Duration
 }
 
-const observation = 12 * time.Minute
+const observation = 14 * time.Minute
 
 func newDrive(t *testing.T, delivers func(time.Duration, router.Config) Delivered, advises func(time.Duration, router.Config) []Proposal) *drive {
 	return &drive{
@@ -311,7 +311,7 @@ func TestSomebodyElseFirst(t *testing.T) {
 	if d.config.PrefixLength != 1024 {
 		t.Errorf("it was changed to %d", d.config.PrefixLength)
 	}
-	d.pass(observation)
+	d.pass(observation / 2)
 	if d.config.PrefixLength != 4096 {
 		t.Errorf("for ever %d", d.config.PrefixLength)
 	}
@@ -336,7 +336,7 @@ func TestLateAdvice(t *testing.T) {
 		if len(d.asked) != 1 || len(d.told) > 0 {
 			t.Errorf("changed %v: asked at %v, told %+v", changed, d.asked, d.told)
 		}
-		d.pass(observation)
+		d.pass(observation / 2)
 		if len(d.told) != 1 || d.told[0].Before.Answers == 0 {
 			t.Errorf("changed %v: then told %+v", changed, d.told)
 		}
