@@ -111,8 +111,14 @@ func (p *Pool) bytesPerToken(w *Window) float64 {
 
 // stepTime is how long a token of an answer took, in seconds.
 func stepTime(r *recent.Prompt) (float64, bool) {
-	ok := r.Result == feedback.Success && r.TTFT > 0 && r.OutputTokens >= minOutput && r.Duration > r.TTFT
-	return (r.Duration - r.TTFT).Seconds() / float64(max(r.OutputTokens-1, 1)), ok
+	took, ok := perToken(r.Duration, r.TTFT, r.OutputTokens)
+	return took, ok && r.Result == feedback.Success
+}
+
+// perToken is how long a token took, in seconds, of an answer that lasted so long from its request on; ok
+// is false where that says nothing of a step.
+func perToken(lasted, ttft time.Duration, output int) (took float64, ok bool) {
+	return (lasted - ttft).Seconds() / float64(max(output-1, 1)), ttft > 0 && output >= minOutput && lasted > ttft
 }
 
 // uncached is what of a prompt was computed, in tokens; ok is false where that is not known.

@@ -53,8 +53,9 @@ func (m *making) fit(ctx context.Context) error {
 func tokenTime(samples []replay.Sample) float64 {
 	var all []float64
 	for i := range samples {
-		if s := &samples[i]; s.Output >= minOutput && s.TTFT > 0 && s.Lasted > s.TTFT {
-			all = append(all, (s.Lasted-s.TTFT).Seconds()/float64(s.Output-1))
+		s := &samples[i]
+		if took, ok := perToken(s.Lasted, s.TTFT, s.Output); ok {
+			all = append(all, took)
 		}
 	}
 	if len(all) < minSamples {

@@ -54,11 +54,12 @@ type part struct {
 
 // take makes an outcome of a result, of which the time from..to counts.
 func take(r *replay.Result, from, to time.Duration) *outcome {
-	o := &outcome{busiest: r.Busiest, tokenTime: tokenTime(r.Window(from, to).Samples)}
+	o := &outcome{busiest: r.Busiest}
 	for i := range o.parts {
 		o.parts[i].ttft = make([]int32, buckets)
 	}
 	window := r.Window(from, to)
+	o.tokenTime = tokenTime(window.Samples)
 	for _, s := range window.Samples {
 		p := &o.parts[min(int(parts*float64(s.At-from)/float64(to-from)), parts-1)]
 		p.prompt += s.Prompt

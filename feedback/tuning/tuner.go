@@ -2,7 +2,6 @@ package tuning
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -199,7 +198,7 @@ func (t *Tuner) notice(now time.Time, present router.Config, may bool) (Move, bo
 	}
 	last.Fate = Overridden
 	last.Why += "; overridden: somebody has changed how the pool is routed"
-	return Move{Step: t.copyOf(last)}, true
+	return Move{Step: new(*last)}, true
 }
 
 // judge looks at what has come of a step, after a part.
@@ -219,7 +218,7 @@ func (t *Tuner) judge(now time.Time, s *Step, present router.Config) Move {
 		delete(t.rests, s.way())
 		t.askAt = now
 		t.meter.n, t.meter.alike = min(n, settled), min(n, settled) // what was watched is what the next step begins from
-		return Move{Step: t.copyOf(s)}
+		return Move{Step: new(*s)}
 	}
 	s.Fate = TakenBack
 	s.Why += "; taken back: " + bad
@@ -250,12 +249,6 @@ func (t *Tuner) compare(now time.Time) *Delivered {
 	return &before
 }
 
-// different reports whether what is delivered is of another traffic than before.
-func different(before, after Delivered) bool {
-	a, b := float64(before.P90+leastRise), float64(after.P90+leastRise)
-	return math.Abs(before.HitRate-after.HitRate) > shiftedHits+certain*before.with(after) || a > shiftedP90*b || b > shiftedP90*a
-}
-
 // base is what the latest step is compared with: what was delivered before it and, in the hit rate,
 // before the steps that led to it, those of the last day: else many a little would make a lot.
 func (t *Tuner) base() Delivered {
@@ -275,104 +268,6 @@ func (t *Tuner) base() Delivered {
 		}
 	}
 	return base
-}
-
-// harm says what is worse, empty where nothing is. Where it is early, only what is certain counts.
-func harm(before, after Delivered, sooner bool) string {
-	strict, errors := 1.0, 0.0
-	if sooner {
-		strict, errors = certain, certain*before.with(after)
-	}
-	switch {
-	case after.Unserved-before.Unserved > strict*riseOfUnserved:
-		return fmt.Sprintf("%.1f %% of the requests were not served, and %.1f %% before", 100*after.Unserved, 100*before.Unserved)
-	case after.Answers >= minAnswers && before.HitRate-after.HitRate > fallOfHits+errors:
-		return fmt.Sprintf("the hit rate fell from %.1f %% to %.1f %%", 100*before.HitRate, 100*after.HitRate)
-	case before.P90 > 0 && float64(after.P90) > float64(before.P90)*(1+strict*riseOfP90)+float64(leastRise):
-		return fmt.Sprintf("the P90 of the time to first token rose from %v to %v", brief(before.P90), brief(after.P90))
-	}
-	return ""
-}
-
-// with is the standard error of the difference of two hit rates.
-func (d Delivered) with(o Delivered) float64 { return max(d.Error, o.Error) * 1.41 }
-
-func brief(d time.Duration) time.Duration {
-	if d < time.Second {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(10 * time.Millisecond)
-}
-
-// guard takes back what was kept where the hit rate falls, unless it was raised by that itself.
-// Another is what was delivered before traffic became another one just now, nil where it has not.
-func (t *Tuner) guard(now time.Time, present router.Config, another *Delivered) (Move, bool) {
-	before, after, margin := t.fall(another)
-	if before.HitRate-after.HitRate <= fallOfHits+margin*before.with(after) {
-		return Move{}, false
-	}
-	first := t.suspect(present)
-	if first == nil {
-		return Move{}, false
-	}
-	back := Step{
-		Setting: first.Setting, From: first.of(present), To: first.From, Back: true, At: moment(now), Fate: Watched, Before: t.meter.last(fresh, 0),
-		Why: fmt.Sprintf("the hit rate fell from %.1f %% to %.1f %%, and %s %d was kept when requests were others",
-			100*before.HitRate, 100*after.HitRate, first.Setting, first.of(present)),
-	}
-	for i := len(t.steps) - 1; ; i-- {
-		s := &t.steps[i]
-		if s.Fate == Kept {
-			s.Fate = TakenBack
-		}
-		if s == first {
-			break
-		}
-	}
-	t.retire(now, way{first.Setting, back.From > back.To})
-	t.push(back)
-	t.own = true
-	return t.set(now, &back, present, back.To), true
-}
-
-// fall is between what there may be a fall of the hit rate: two traffics, what was delivered before a
-// step that was just taken back and without it, or two times that follow each other. It is one beyond
-// so many standard errors; as with a step, at the end of an observation none are asked for.
-func (t *Tuner) fall(another *Delivered) (before, after Delivered, errors float64) {
-	switch n := t.meter.n; {
-	case another != nil:
-		return *another, t.meter.last(fresh, 0), certain
-	case t.fell != nil && n >= fresh && n < parts:
-		return *t.fell, t.meter.last(n-1, 0), certain
-	case t.fell != nil && n == parts:
-		return *t.fell, t.meter.last(settled, 0), 0
-	case n > 2*settled:
-		return t.meter.last(settled, settled+1), t.meter.last(settled, 0), certain
-	}
-	return before, after, 0
-}
-
-// suspect is the first of the latest steps of one setting that were kept one after the other and
-// raised the hit rate no more than a fall is allowed to cost; nil where there is none.
-func (t *Tuner) suspect(present router.Config) *Step {
-	var first *Step
-	for i := len(t.steps) - 1; i >= 0; i-- {
-		s := &t.steps[i]
-		if s.Fate == TakenBack {
-			continue
-		}
-		if s.Fate != Kept || s.Back || s.After.HitRate-s.Before.HitRate > fallOfHits {
-			break
-		}
-		if first == nil && s.of(present) != s.To || first != nil && (s.Setting != first.Setting || s.To != first.From) {
-			break
-		}
-		first = s
-	}
-	if first != nil && first.From == first.of(present) {
-		return nil // they led nowhere
-	}
-	return first
 }
 
 // proceed makes a step where advice says so, or asks for advice.
@@ -443,7 +338,7 @@ func (t *Tuner) set(now time.Time, s *Step, present router.Config, v int) Move {
 	t.drop()
 	t.fell = nil
 	t.doing = fmt.Sprintf("%s was set to %d", s.Setting, v)
-	return Move{Step: t.copyOf(s), Config: t.expected, Set: true}
+	return Move{Step: new(*s), Config: t.expected, Set: true}
 }
 
 // retire lets a way rest, for longer each time.
@@ -472,9 +367,4 @@ func (t *Tuner) last() *Step {
 		return nil
 	}
 	return &t.steps[len(t.steps)-1]
-}
-
-func (*Tuner) copyOf(s *Step) *Step {
-	c := *s
-	return &c
 }
